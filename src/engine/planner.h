@@ -1,0 +1,79 @@
+// The eviction policy's seam: a pure function from sizes, residency, profile and bytes to steps
+// (paper §4.3, Algorithm 1). It keeps no state besides what it is given.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actors/units.h"
+#include "mzcache/errors.h"
+
+namespace mzcache::engine {
+
+enum class EvictionOrder : std::uint8_t { kBackwardOut, kForwardOut, kRandomOut };
+enum class EvictionPaths : std::uint8_t { kHybrid, kMemory, kStorage };
+
+// Rates of the two restore paths, bytes of chunk or weights per second.
+struct RestoreProfile {
+  double read_bytes_per_s = 2.5e9;      // storage into fresh unit buffers
+  double decode_bytes_per_s = 6.0e9;    // of decoded (FP16) bytes, all workers together
+  double allocate_bytes_per_s = 20.0e9;
+  double decode_cpu_s_per_byte = 0;     // CPU time of decoding one decoded byte
+};
+
+struct PlannerOptions {
+  EvictionOrder order = EvictionOrder::kBackwardOut;
+  EvictionPaths paths = EvictionPaths::kHybrid;
+  std::uint64_t seed = 1;         // random-out
+  double cpu_price = 0;           // 0 is the paper's rule
+  std::uint32_t cores = 1;
+  bool lossless_only = false;     // codec "none": raw chunks to the swap file, memory path closed
+};
+
+// Where a unit is, as the planner sees it. At most one copy is the working one; `stored_clean` and
+// `compressed_clean` say that a valid form is kept besides the resident one, so evicting to that
+// place costs nothing.
+enum class UnitPlace : std::uint8_t { kResident, kCompressed, kStored, kDropped };
+
+struct PlannedUnit {
+  actors::UnitId unit;
+  UnitPlace place = UnitPlace::kResident;
+  std::uint64_t bytes = 0;             // in a shared buffer
+  std::uint64_t compressed_bytes = 0;  // in the in-memory swap (bound or running mean if not yet)
+  bool stored_clean = false;
+  bool compressed_clean = false;
+};
+
+struct PlannerInput {
+  std::uint32_t layers = 0;
+  std::vector<PlannedUnit> units;          // any order; every unit of the model and its contexts
+  RestoreProfile profile;
+  std::uint64_t memory_swap_free = ~0ULL;  // bytes the in-memory swap may still take
+  std::uint64_t storage_free = ~0ULL;      // bytes the swap file may still take
+};
+
+enum class EvictionStage : std::uint8_t { kKvOnly, kKvAndW, kWOnly, kCompKv };
+
+struct EvictionStep {
+  actors::UnitId unit;
+  UnitPlace from = UnitPlace::kResident;
+  UnitPlace to = UnitPlace::kDropped;
+  EvictionStage stage = EvictionStage::kKvOnly;
+  std::uint64_t bytes = 0;  // net bytes this step is expected to free
+};
+
+struct EvictionPlan {
+  std::vector<EvictionStep> steps;  // in the order they are taken
+  std::uint64_t freed_bytes = 0;    // expected sum
+  double restore_memory_s = 0;      // what the two restore paths owe after the plan (unpriced)
+  double restore_storage_s = 0;
+};
+
+class EvictionPlanner {
+ public:
+  virtual ~EvictionPlanner() = default;
+  // Frees at least `bytes`, or all that the budgets allow. Pure and thread-safe.
+  [[nodiscard]] virtual EvictionPlan plan(const PlannerInput& input, std::uint64_t bytes) const = 0;
+};
+
+}  // namespace mzcache::engine
