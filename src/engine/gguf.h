@@ -11,10 +11,12 @@
 #include <variant>
 #include <vector>
 
-#include "engine/model_description.h"
+#include "actors/model_description.h"
 #include "mzcache/errors.h"
 
 namespace mzcache::engine {
+
+using actors::ModelDescription;
 
 struct GgufArray;
 // Integers keep their sign; all unsigned widths are uint64, all signed int64, floats double.

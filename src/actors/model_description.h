@@ -10,7 +10,7 @@
 #include "actors/ports.h"
 #include "actors/units.h"
 
-namespace mzcache::engine {
+namespace mzcache::actors {
 
 // ggml tensor types, with their ids in the file.
 enum class TensorType : std::uint32_t {
@@ -68,7 +68,7 @@ enum class LayerTensor : std::uint8_t {
 
 struct LayerDescription {
   std::array<TensorView, static_cast<std::size_t>(LayerTensor::kCount)> tensors;
-  std::vector<actors::FileRange> ranges;  // what fills the unit, ascending
+  std::vector<FileRange> ranges;  // what fills the unit, ascending
   std::uint64_t unit_bytes = 0;           // size of the unit's buffer, whole blocks
   std::uint64_t tensor_bytes = 0;         // of its tensors alone
   std::uint32_t window = 0;               // attention window in tokens; 0: all
@@ -83,7 +83,7 @@ struct HeadDescription {
   TensorView output;
   TensorView norm;
   TensorView rope_freqs;  // not used by kernels: copied to rope.factors when metadata is read
-  std::vector<actors::FileRange> ranges;
+  std::vector<FileRange> ranges;
   std::uint64_t unit_bytes = 0;
   std::uint64_t tensor_bytes = 0;
   bool tied = false;
@@ -117,17 +117,17 @@ struct ModelDescription {
   float attention_scale = 0;     // multiplies Q·K; 1/√head_dim unless the family says otherwise
   float attention_softcap = 0;   // 0: none
   float logit_softcap = 0;       // 0: none
-  actors::RopeDescription rope;
+  RopeDescription rope;
   std::vector<LayerDescription> layer;
   HeadDescription head;
   EmbeddingDescription embedding;
 
-  [[nodiscard]] actors::ChunkLayout chunk_layout() const noexcept {
-    return {actors::ChunkLayout::Order::kTiled, kv_heads, head_dim, actors::kChunkTokens};
+  [[nodiscard]] ChunkLayout chunk_layout() const noexcept {
+    return {ChunkLayout::Order::kTiled, kv_heads, head_dim, kChunkTokens};
   }
   [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return chunk_layout().bytes(); }
   // Sum of all weight units, the head included.
   [[nodiscard]] std::uint64_t weights_bytes() const noexcept;
 };
 
-}  // namespace mzcache::engine
+}  // namespace mzcache::actors

@@ -1,0 +1,23 @@
+// The ComputeQueue port for OpenCL: a model's layers as sequences of kernels.
+#pragma once
+
+#include <memory>
+
+#include "actors/ports.h"
+#include "actors/model_description.h"
+#include "gpu/program.h"
+#include "gpu/unit_memory.h"
+
+namespace mzcache::gpu {
+
+struct ComputeOptions {
+  std::uint32_t slice_tokens_max = 512;
+  std::uint32_t context_tokens_max = 0;  // positions of the longest context
+};
+
+// `memory`, `device` outlive the queue. kUnsupported where the model needs what the set lacks.
+[[nodiscard]] Result<std::unique_ptr<actors::ComputeQueue>> create_compute_queue(
+    Device& device, const cl::Program& program, UnitMemory& memory,
+    const actors::ModelDescription& model, const ComputeOptions& options);
+
+}  // namespace mzcache::gpu
