@@ -1,5 +1,6 @@
 #include "actors/storage_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -9,6 +10,23 @@
 #include "actors/unit_names.h"
 
 namespace mzcache::actors {
+namespace {
+
+// Encoded chunks in staging at once; the coordinator's window is what bounds them, this is the last
+// resort.
+constexpr std::size_t kStagingMax = 4096;
+// Embedding rows read into one staging buffer.
+constexpr std::size_t kRowsPerPart = 64;
+
+// Whole blocks around a row.
+std::uint64_t row_begin(const FileRange& row) {
+  return row.file_offset / kBlockAlignment * kBlockAlignment;
+}
+std::uint64_t row_span(const FileRange& row) {
+  return align_up(row.file_offset + row.bytes, kBlockAlignment) - row_begin(row);
+}
+
+}  // namespace
 
 // What one message asked for, with its progress.
 struct StorageReader::Read {
@@ -20,19 +38,21 @@ struct StorageReader::Read {
   std::uint32_t token_count = 0;
   std::uint64_t encoded_bytes = 0;  // 0: raw, into the unit
   // … or rows.
-  bool rows = false;
-  ReadRows message;
+  std::vector<FileRange> rows;
+  std::span<std::byte> buffer;
   StagingLease staging;
 };
 
 StorageReader::StorageReader(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                             const Clock& clock, Timeline& timeline, const std::string& track)
+                             std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
+                             const std::string& track)
     : device_(device),
       memory_(memory),
       shape_(shape),
       clock_(clock),
       timeline_(timeline),
-      track_(timeline.add_track(track)) {}
+      track_(timeline.add_track(track)),
+      chunk_staging_(align_up(encoded_bytes, kBlockAlignment), kStagingMax) {}
 
 void StorageReader::on(ReadUnit&& message) noexcept {
   auto read = std::make_shared<Read>();
@@ -50,8 +70,8 @@ void StorageReader::on(ReadUnit&& message) noexcept {
     read->checksum = encoded.checksum;
     read->token_count = encoded.token_count;
     read->encoded_bytes = encoded.range.bytes;
-    read->staging = staging_.acquire(align_up(encoded.range.bytes, kBlockAlignment));
-    if (read->staging == nullptr) {
+    read->staging = chunk_staging_.try_acquire();
+    if (read->staging == nullptr || read->staging->size() < encoded.range.bytes) {
       ports_.failed.send(UnitFailed{message.unit, Error{ErrorCode::kNoMemory, 0, "read",
                                                         unit_name(message.unit) + ": no staging"}});
       return;
@@ -64,36 +84,64 @@ void StorageReader::on(ReadUnit&& message) noexcept {
 }
 
 void StorageReader::on(ReadRows&& message) noexcept {
-  auto read = std::make_shared<Read>();
-  read->rows = true;
+  rows_request_ = message.request;
+  rows_error_ = {};
+  row_parts_ = 0;
+  std::vector<std::shared_ptr<Read>> parts;
+  const std::span<const FileRange> rows = message.rows;
+  for (std::size_t at = 0; at < rows.size(); at += kRowsPerPart) {
+    parts.push_back(read_rows(rows.subspan(at, std::min(kRowsPerPart, rows.size() - at)),
+                              message.buffer));
+  }
+  row_parts_ = parts.size();
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    if (*part != nullptr) {
+      reads_.push_front(std::move(*part));
+    } else {
+      row_part_done({ErrorCode::kNoMemory, 0, "read", "embedding rows: no staging"});
+    }
+  }
+}
+
+std::shared_ptr<StorageReader::Read> StorageReader::read_rows(std::span<const FileRange> rows,
+                                                              std::span<std::byte> buffer) noexcept {
   std::uint64_t total = 0;
-  for (const FileRange& row : message.rows) {
-    const std::uint64_t begin = row.file_offset / kBlockAlignment * kBlockAlignment;
-    total += align_up(row.file_offset + row.bytes, kBlockAlignment) - begin;
+  for (const FileRange& row : rows) total += row_span(row);
+  if (row_staging_ == nullptr || row_staging_->buffer_bytes() < total) {
+    const std::uint64_t row_max = align_up(rows[0].bytes, kBlockAlignment) + kBlockAlignment;
+    row_staging_ = std::make_unique<BufferPool>(kRowsPerPart * row_max, kStagingMax);
   }
-  read->staging = staging_.acquire(total);
-  if (read->staging == nullptr) {
-    ports_.rows_read.send(RowsRead{message.request, Error{ErrorCode::kNoMemory, 0, "read",
-                                                          "embedding rows: no staging"}});
-    return;
-  }
+  auto read = std::make_shared<Read>();
+  read->staging = row_staging_->try_acquire();
+  if (read->staging == nullptr) return nullptr;
   std::vector<TransferPiece> pieces;
   std::uint64_t at = 0;
-  for (const FileRange& row : message.rows) {
-    const std::uint64_t begin = row.file_offset / kBlockAlignment * kBlockAlignment;
-    const std::uint64_t bytes = row.file_offset + row.bytes - begin;
-    const std::uint64_t span = align_up(bytes, kBlockAlignment);
-    pieces.push_back({row.file, begin, read->staging->subspan(at, span), bytes});
+  for (const FileRange& row : rows) {
+    const std::uint64_t span = row_span(row);
+    pieces.push_back({row.file, row_begin(row), read->staging->subspan(at, span),
+                      row.file_offset + row.bytes - row_begin(row)});
     at += span;
   }
-  read->message = std::move(message);
+  read->rows.assign(rows.begin(), rows.end());
+  read->buffer = buffer;
   read->transfer = Transfer(std::move(pieces), device_.block_bytes());
-  reads_.push_front(std::move(read));
+  return read;
+}
+
+void StorageReader::row_part_done(Error error) noexcept {
+  if (rows_error_.code == ErrorCode::kOk) rows_error_ = std::move(error);
+  if (--row_parts_ == 0) ports_.rows_read.send(RowsRead{rows_request_, rows_error_});
+}
+
+void StorageReader::trim() noexcept {
+  chunk_staging_.trim();
+  if (row_staging_ != nullptr) row_staging_->trim();
 }
 
 void StorageReader::on_device() noexcept {
   reap();
   submit_more();
+  if (idle()) trim();
 }
 
 void StorageReader::submit_more() noexcept {
@@ -164,32 +212,32 @@ void StorageReader::finish(Read& read) noexcept {
     span.track = track_;
     span.stage = Stage::kRead;
     span.overlapping = true;
-    span.name = read.rows ? "rows" : "unit";
+    span.name = read.rows.empty() ? "unit" : "rows";
     span.begin = read.begin;
     span.end = clock_.now();
     span.unit = read.unit;
-    span.has_unit = !read.rows;
+    span.has_unit = read.rows.empty();
     span.bytes = read.transfer.bytes();
     timeline_.record(span);
   }
-  if (read.rows) {
-    finish_rows(read);
-  } else {
+  if (read.rows.empty()) {
     finish_unit(read);
+  } else {
+    finish_rows(read);
   }
 }
 
 void StorageReader::finish_rows(Read& read) noexcept {
   if (!read.transfer.failed()) {
     std::uint64_t at = 0;
-    for (const FileRange& row : read.message.rows) {
-      const std::uint64_t skip = row.file_offset % kBlockAlignment;
-      std::memcpy(read.message.buffer.data() + row.buffer_offset,
-                  read.staging->data() + at + skip, row.bytes);
-      at += align_up(skip + row.bytes, kBlockAlignment);
+    for (const FileRange& row : read.rows) {
+      std::memcpy(read.buffer.data() + row.buffer_offset,
+                  read.staging->data() + at + (row.file_offset - row_begin(row)), row.bytes);
+      at += row_span(row);
     }
   }
-  ports_.rows_read.send(RowsRead{read.message.request, read.transfer.error()});
+  read.staging.reset();
+  row_part_done(read.transfer.error());
 }
 
 void StorageReader::finish_unit(Read& read) noexcept {

@@ -30,8 +30,10 @@ class StorageReader {
     Port<RowsRead> rows_read;
   };
 
+  // encoded_bytes: the largest encoded chunk.
   StorageReader(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                const Clock& clock, Timeline& timeline, const std::string& track);
+                std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
+                const std::string& track);
   void connect(Ports ports) { ports_ = std::move(ports); }
   [[nodiscard]] WaitSource* wait_source() noexcept { return &device_; }
 
@@ -40,6 +42,7 @@ class StorageReader {
   void on(ReadRows&& message) noexcept;
   // Completions arrived, or there is room for more requests.
   void on_device() noexcept;
+  [[nodiscard]] bool idle() const noexcept { return in_flight_.empty() && reads_.empty(); }
 
  private:
   struct Read;
@@ -53,6 +56,10 @@ class StorageReader {
   void finish(Read& read) noexcept;
   void finish_unit(Read& read) noexcept;
   void finish_rows(Read& read) noexcept;
+  [[nodiscard]] std::shared_ptr<Read> read_rows(std::span<const FileRange> rows,
+                                                std::span<std::byte> buffer) noexcept;
+  void row_part_done(Error error) noexcept;
+  void trim() noexcept;
   [[nodiscard]] Nanoseconds take_busy() noexcept;
 
   BlockDevice& device_;
@@ -62,7 +69,11 @@ class StorageReader {
   Timeline& timeline_;
   std::uint32_t track_;
   Ports ports_;
-  BufferPool staging_;
+  BufferPool chunk_staging_;
+  std::unique_ptr<BufferPool> row_staging_;  // sized by the first rows asked for
+  std::uint64_t rows_request_ = 0;           // the rows being read, their parts and first error
+  std::size_t row_parts_ = 0;
+  Error rows_error_;
   std::deque<std::shared_ptr<Read>> reads_;               // with something left to submit
   std::unordered_map<std::uint64_t, Request> in_flight_;  // by tag
   std::uint64_t next_tag_ = 1;

@@ -7,6 +7,12 @@
 #include "actors/unit_names.h"
 
 namespace mzcache::actors {
+namespace {
+
+// Encoded chunks in staging at once; the coordinator hands out two at a time.
+constexpr std::size_t kStagingMax = 16;
+
+}  // namespace
 
 struct StorageWriter::Write {
   UnitId unit;
@@ -18,13 +24,15 @@ struct StorageWriter::Write {
 };
 
 StorageWriter::StorageWriter(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                             const Clock& clock, Timeline& timeline, const std::string& track)
+                             std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
+                             const std::string& track)
     : device_(device),
       memory_(memory),
       shape_(shape),
       clock_(clock),
       timeline_(timeline),
-      track_(timeline.add_track(track)) {}
+      track_(timeline.add_track(track)),
+      staging_(align_up(encoded_bytes, kBlockAlignment), kStagingMax) {}
 
 void StorageWriter::on(WriteChunk&& message) noexcept {
   const auto refuse = [&](Error error) {
@@ -48,8 +56,8 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
     write->checksum = checksum(piece.span);
   } else {
     const std::uint64_t whole = align_up(message.encoded.size(), kBlockAlignment);
-    write->staging = staging_.acquire(whole);
-    if (write->staging == nullptr) {
+    write->staging = staging_.try_acquire();
+    if (write->staging == nullptr || write->staging->size() < whole) {
       refuse({ErrorCode::kNoMemory, 0, "write", "no staging"});
       return;
     }
@@ -67,6 +75,7 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
 void StorageWriter::on_device() noexcept {
   reap();
   submit_more();
+  if (idle()) staging_.trim();
 }
 
 void StorageWriter::submit_more() noexcept {

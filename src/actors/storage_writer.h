@@ -26,13 +26,16 @@ class StorageWriter {
     Port<ChunkWritten> written;
   };
 
+  // encoded_bytes: the largest encoded chunk.
   StorageWriter(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                const Clock& clock, Timeline& timeline, const std::string& track);
+                std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
+                const std::string& track);
   void connect(Ports ports) { ports_ = ports; }
   [[nodiscard]] WaitSource* wait_source() noexcept { return &device_; }
 
   void on(WriteChunk&& message) noexcept;
   void on_device() noexcept;
+  [[nodiscard]] bool idle() const noexcept { return in_flight_.empty() && writes_.empty(); }
 
  private:
   struct Write;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "actors/units.h"
@@ -75,5 +76,8 @@ class EvictionPlanner {
   // Frees at least `bytes`, or all that the budgets allow. Pure and thread-safe.
   [[nodiscard]] virtual EvictionPlan plan(const PlannerInput& input, std::uint64_t bytes) const = 0;
 };
+
+// The paper's four stages. Never null.
+[[nodiscard]] std::unique_ptr<EvictionPlanner> make_planner(const PlannerOptions& options);
 
 }  // namespace mzcache::engine
