@@ -50,7 +50,7 @@ class GgufCursor {
     if (bytes > left()) {
       fail(std::string(what) + " needs " + std::to_string(bytes) + " bytes at offset " +
            std::to_string(at_) + ", past the end of the file (" + std::to_string(file_bytes_) +
-           " bytes)");
+           " bytes); is it cut off?");
       return {};
     }
     if (bytes > header_.size() - at_) {

@@ -185,7 +185,8 @@ void place_tensors(GgufCursor& cursor, GgufContents& contents) {
     if (tensor.file_offset > room || bytes > room - tensor.file_offset) {
       cursor.fail("offset " + std::to_string(tensor.file_offset) + " and " +
                   std::to_string(tensor.bytes) + " bytes, but the data section at " +
-                  std::to_string(data) + " has " + std::to_string(room) + " bytes");
+                  std::to_string(data) + " has " + std::to_string(room) +
+                  " bytes (is the file cut off?)");
       return;
     }
     tensor.file_offset += data;
