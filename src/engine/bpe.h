@@ -10,7 +10,8 @@
 
 namespace mzcache::engine {
 
-// Pairs of tokens that merge, with their rank: the lowest rank merges first. Thread-safe once filled.
+// Pairs of tokens that merge, with their rank: the lowest rank merges first. Thread-safe once
+// filled.
 class BpeMerges {
  public:
   struct Merge {

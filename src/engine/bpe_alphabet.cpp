@@ -13,8 +13,8 @@ constexpr bool is_printable(unsigned byte) {
 }
 
 struct Alphabet {
-  std::array<std::uint16_t, 256> letter{};      // of a byte
-  std::array<std::int16_t, kLetters> byte{};    // of a letter, -1 where it is none
+  std::array<std::uint16_t, 256> letter{};    // of a byte
+  std::array<std::int16_t, kLetters> byte{};  // of a letter, -1 where it is none
 };
 
 constexpr Alphabet make_alphabet() {
@@ -50,8 +50,8 @@ std::string bpe_unspell(std::string_view text) {
       length = 2;
       letter = (lead & 0x1FU) << 6U | (static_cast<unsigned char>(text[at + 1]) & 0x3FU);
     }
-    const bool is_letter = (lead < 0x80 || length == 2) && letter < kLetters &&
-                           kAlphabet.byte[letter] >= 0;
+    const bool is_letter =
+        (lead < 0x80 || length == 2) && letter < kLetters && kAlphabet.byte[letter] >= 0;
     if (is_letter) {
       bytes += static_cast<char>(kAlphabet.byte[letter]);
     } else {

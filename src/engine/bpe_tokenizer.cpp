@@ -12,8 +12,8 @@ namespace {
 
 // Some files mark these as ordinary tokens, or name only one of them as the end.
 constexpr std::array<std::string_view, 7> kEndNames = {
-    "<|im_end|>",      "<|eot_id|>",      "<|eom_id|>",    "<end_of_turn>",
-    "<|endoftext|>",   "<|end_of_text|>", "[|endofturn|]",
+    "<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",    "<end_of_turn>",
+    "<|endoftext|>", "<|end_of_text|>", "[|endofturn|]",
 };
 
 // Longer words are cut: merging needs 28 bytes of working memory per byte of a word.
@@ -29,8 +29,11 @@ bool is_llama3(std::string_view splitter) {
 // "<0x0A>" is a byte.
 std::string byte_token(std::string_view text) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10; };
-  const auto is_digit = [](char c) { return std::string_view("0123456789abcdefABCDEF").find(c) != std::string_view::npos; };
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>' || !is_digit(text[3]) || !is_digit(text[4])) {
+  const auto is_digit = [](char c) {
+    return std::string_view("0123456789abcdefABCDEF").find(c) != std::string_view::npos;
+  };
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>' || !is_digit(text[3]) ||
+      !is_digit(text[4])) {
     return std::string(text);
   }
   return {static_cast<char>(digit(text[3]) * 16 + digit(text[4]))};
@@ -43,7 +46,9 @@ std::string byte_token(std::string_view text) {
 class BpeTokenizer::Encoder {
  public:
   Encoder(const BpeTokenizer& tokenizer, std::size_t text_bytes, std::vector<Token>& tokens)
-      : tokenizer_(tokenizer), merger_(tokenizer.merges_), tokens_(tokens),
+      : tokenizer_(tokenizer),
+        merger_(tokenizer.merges_),
+        tokens_(tokens),
         cache_(std::min(kCacheSlotsMax, std::bit_ceil(text_bytes / 4 + 1))) {}
 
   void add(std::string_view text) {

@@ -50,7 +50,8 @@ class BpeTokenizer final : public Tokenizer {
   std::array<Token, 256> byte_tokens_{};
   BpeMerges merges_;
   SpecialTokens specials_;
-  std::vector<Token> whole_words_;  // hash table; empty unless a word in the vocabulary skips merging
+  std::vector<Token>
+      whole_words_;  // hash table; empty unless a word in the vocabulary skips merging
   std::vector<Token> ends_;
   Token bos_ = -1;
   Token eos_ = -1;

@@ -7,8 +7,8 @@
 namespace mzcache::engine {
 namespace {
 
-// A family whose turns are [opening][text][end][after_end]. Control tokens appear in these strings as
-// the text the vocabulary has for them.
+// A family whose turns are [opening][text][end][after_end]. Control tokens appear in these strings
+// as the text the vocabulary has for them.
 struct Family {
   std::string_view name;
   std::string_view marker;  // a template text with this in it is of the family
@@ -23,18 +23,45 @@ struct Family {
 };
 
 constexpr std::array kFamilies = {
-    Family{"chatml", "<|im_start|>", {"<|im_start|>", "<|im_end|>"}, false, false,
-           "<|im_start|>system\n", "<|im_start|>user\n", "<|im_end|>", "\n",
+    Family{"chatml",
+           "<|im_start|>",
+           {"<|im_start|>", "<|im_end|>"},
+           false,
+           false,
+           "<|im_start|>system\n",
+           "<|im_start|>user\n",
+           "<|im_end|>",
+           "\n",
            "<|im_start|>assistant\n"},
-    Family{"llama3", "<|start_header_id|>",
-           {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}, true, true,
+    Family{"llama3",
+           "<|start_header_id|>",
+           {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+           true,
+           true,
            "<|start_header_id|>system<|end_header_id|>\n\n",
-           "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>", "",
+           "<|start_header_id|>user<|end_header_id|>\n\n",
+           "<|eot_id|>",
+           "",
            "<|start_header_id|>assistant<|end_header_id|>\n\n"},
-    Family{"gemma", "<start_of_turn>", {"<start_of_turn>", "<end_of_turn>"}, true, true, "",
-           "<start_of_turn>user\n", "<end_of_turn>", "\n", "<start_of_turn>model\n"},
-    Family{"exaone4", "[|tool|]", {"[|system|]", "[|user|]", "[|assistant|]", "[|endofturn|]"},
-           false, false, "[|system|]\n", "[|user|]\n", "[|endofturn|]", "\n",
+    Family{"gemma",
+           "<start_of_turn>",
+           {"<start_of_turn>", "<end_of_turn>"},
+           true,
+           true,
+           "",
+           "<start_of_turn>user\n",
+           "<end_of_turn>",
+           "\n",
+           "<start_of_turn>model\n"},
+    Family{"exaone4",
+           "[|tool|]",
+           {"[|system|]", "[|user|]", "[|assistant|]", "[|endofturn|]"},
+           false,
+           false,
+           "[|system|]\n",
+           "[|user|]\n",
+           "[|endofturn|]",
+           "\n",
            "[|assistant|]\n<think>\n\n</think>\n\n"},
 };
 
@@ -172,8 +199,8 @@ std::string chatml_default_system(std::string_view template_text) {
     }
     const std::string_view message = rest.substr(0, rest.find(kEnd));
     // Quotes and braces mean that the literal ended before the message did.
-    const bool literal = message.size() < rest.size() &&
-                         message.find_first_of("'\"{}\\") == std::string_view::npos;
+    const bool literal =
+        message.size() < rest.size() && message.find_first_of("'\"{}\\") == std::string_view::npos;
     if (literal && !message.empty()) return std::string(message);
   }
   return {};

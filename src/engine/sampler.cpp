@@ -32,9 +32,7 @@ std::uint64_t fresh_seed() {
 }
 
 // Uniform in [0, 1), the same on every platform (the standard's distributions are not).
-double uniform(std::mt19937_64& random) {
-  return static_cast<double>(random() >> 11U) * 0x1.0p-53;
-}
+double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11U) * 0x1.0p-53; }
 
 // Higher values first, lower ids first among equals.
 struct Ahead {

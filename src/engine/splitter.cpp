@@ -14,8 +14,8 @@ namespace {
 // Unicode's White_Space, inside a class. PCRE2's own \s has U+180E besides, which the tokenizers'
 // regular expressions do not.
 #define MZ_SPACE "\\t-\\r\\x{85}\\p{Z}"
-// Every alternative consumes what it scanned, or scans a run of white space that a later alternative
-// then consumes, so a whole text is split in linear time.
+// Every alternative consumes what it scanned, or scans a run of white space that a later
+// alternative then consumes, so a whole text is split in linear time.
 #define MZ_SPACES "[" MZ_SPACE "]+(?![^" MZ_SPACE "])|[" MZ_SPACE "]+"
 
 constexpr std::string_view kGpt2 =
@@ -23,13 +23,13 @@ constexpr std::string_view kGpt2 =
 
 // Digits are cut out first, one by one, and GPT-2's expression splits what is between them: so a
 // digit ends a run of white space as the end of the text does.
-constexpr std::string_view kSmollm =
-    "\\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?[^" MZ_SPACE "\\p{L}\\p{N}]+|"
-    "[" MZ_SPACE "]+(?![^" MZ_SPACE "\\p{N}])|[" MZ_SPACE "]+";
+constexpr std::string_view kSmollm = "\\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?[^" MZ_SPACE
+                                     "\\p{L}\\p{N}]+|"
+                                     "[" MZ_SPACE "]+(?![^" MZ_SPACE "\\p{N}])|[" MZ_SPACE "]+";
 
-#define MZ_TIKTOKEN(number)                                                       \
-  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number           \
-  "| ?[^" MZ_SPACE "\\p{L}\\p{N}]+[\\r\\n]*|[" MZ_SPACE "]*[\\r\\n]+|" MZ_SPACES
+#define MZ_TIKTOKEN(number)                                                             \
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number "| ?[^" MZ_SPACE \
+  "\\p{L}\\p{N}]+[\\r\\n]*|[" MZ_SPACE "]*[\\r\\n]+|" MZ_SPACES
 
 constexpr std::string_view kLlama3 = MZ_TIKTOKEN("\\p{N}{1,3}");
 constexpr std::string_view kQwen2 = MZ_TIKTOKEN("\\p{N}");
@@ -44,9 +44,9 @@ struct Named {
 };
 
 constexpr std::array kPatterns = {
-    Named{"smollm", kSmollm},    Named{"gpt-2", kGpt2},      Named{"llama-bpe", kLlama3},
-    Named{"qwen2", kQwen2},      Named{"exaone4", kGpt2},    Named{"default", kGpt2},
-    Named{"llama3", kLlama3},    Named{"llama-v3", kLlama3},
+    Named{"smollm", kSmollm}, Named{"gpt-2", kGpt2},      Named{"llama-bpe", kLlama3},
+    Named{"qwen2", kQwen2},   Named{"exaone4", kGpt2},    Named{"default", kGpt2},
+    Named{"llama3", kLlama3}, Named{"llama-v3", kLlama3},
 };
 
 std::string names() {
@@ -70,9 +70,8 @@ Result<Splitter> Splitter::make(std::string_view name) {
     PCRE2_SIZE offset = 0;
     Splitter splitter;
     splitter.code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(named.pattern.data()),
-                                       named.pattern.size(),
-                                       PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &offset,
-                                       nullptr));
+                                       named.pattern.size(), PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED,
+                                       &error, &offset, nullptr));
     if (splitter.code_ == nullptr) {
       return Error{ErrorCode::kInternal, 0, "compile splitter",
                    std::string(name) + ": PCRE2 error " + std::to_string(error)};

@@ -35,9 +35,9 @@ class Splitter {
     [[nodiscard]] std::size_t match_end() const;
 
     const Splitter& splitter_;
-    std::string_view text_;         // what follows the current run
-    std::string_view run_;          // valid UTF-8, being matched
-    std::size_t at_ = 0;            // in run_
+    std::string_view text_;  // what follows the current run
+    std::string_view run_;   // valid UTF-8, being matched
+    std::size_t at_ = 0;     // in run_
     std::unique_ptr<pcre2_real_match_data_8, FreeMatch> match_;
   };
 

@@ -8,16 +8,16 @@
 
 namespace mzcache::engine {
 
-// Feed it the answer piece by piece; how the answer is cut into pieces makes no difference. The stop
-// string that is complete first matches; of several complete at the same byte the longest. For one
-// thread.
+// Feed it the answer piece by piece; how the answer is cut into pieces makes no difference. The
+// stop string that is complete first matches; of several complete at the same byte the longest. For
+// one thread.
 class StopMatcher {
  public:
   // Empty strings are ignored.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  // The text that may be shown now: what came before the match, or all but the longest end that could
-  // begin a stop string. Nothing after a match.
+  // The text that may be shown now: what came before the match, or all but the longest end that
+  // could begin a stop string. Nothing after a match.
   [[nodiscard]] std::string push(std::string_view text);
   // The answer ended otherwise: what was held back.
   [[nodiscard]] std::string finish();

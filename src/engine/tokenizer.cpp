@@ -20,17 +20,17 @@ Result<void> check(const Vocabulary& vocabulary) {
                                           " entries, limit 2147483647");
   }
   if (!vocabulary.kinds.empty() && vocabulary.kinds.size() != count) {
-    return bad_vocabulary(vocabulary, "tokenizer.ggml.token_type has " +
-                                          std::to_string(vocabulary.kinds.size()) +
-                                          " entries, tokenizer.ggml.tokens " + std::to_string(count));
+    return bad_vocabulary(
+        vocabulary, "tokenizer.ggml.token_type has " + std::to_string(vocabulary.kinds.size()) +
+                        " entries, tokenizer.ggml.tokens " + std::to_string(count));
   }
   for (const auto& [name, id] :
        {std::pair{"bos", vocabulary.bos}, std::pair{"eos", vocabulary.eos},
         std::pair{"eot", vocabulary.eot}, std::pair{"eom", vocabulary.eom}}) {
     if (id < -1 || id >= static_cast<std::int64_t>(count)) {
-      return bad_vocabulary(vocabulary, "tokenizer.ggml." + std::string(name) +
-                                            "_token_id = " + std::to_string(id) + ", the vocabulary has " +
-                                            std::to_string(count) + " tokens");
+      return bad_vocabulary(
+          vocabulary, "tokenizer.ggml." + std::string(name) + "_token_id = " + std::to_string(id) +
+                          ", the vocabulary has " + std::to_string(count) + " tokens");
     }
   }
   std::size_t bytes = 0;

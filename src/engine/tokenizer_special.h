@@ -12,8 +12,8 @@
 
 namespace mzcache::engine {
 
-// A trie of the texts of control and user-defined tokens. Thread-safe once filled. A search costs one
-// table look-up per byte, and a walk at bytes that begin a special token.
+// A trie of the texts of control and user-defined tokens. Thread-safe once filled. A search costs
+// one table look-up per byte, and a walk at bytes that begin a special token.
 class SpecialTokens {
  public:
   struct Hit {

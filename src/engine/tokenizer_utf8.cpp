@@ -6,8 +6,8 @@ namespace mzcache::engine {
 namespace {
 
 struct Form {
-  std::size_t length;        // 0: no character begins with this byte
-  std::uint8_t second_low;   // range of the second byte; later ones are 80..BF
+  std::size_t length;       // 0: no character begins with this byte
+  std::uint8_t second_low;  // range of the second byte; later ones are 80..BF
   std::uint8_t second_high;
 };
 
