@@ -1,8 +1,7 @@
-#include "gpu/unit_memory.h"
-
 #include <cstring>
 #include <vector>
 
+#include "gpu/unit_memory.h"
 #include "support/catch.h"
 
 using namespace mzcache;
