@@ -13,7 +13,8 @@ struct Simd {
   using Float = __m256;
   using Int = __m256i;
   struct Flags {
-    __m256i bits = _mm256_setzero_si256();
+    __m256i codes = _mm256_setzero_si256();
+    __m256i changes = _mm256_setzero_si256();
   };
 
   static Float set1(float value) { return _mm256_set1_ps(value); }
@@ -71,12 +72,22 @@ struct Simd {
         _mm_packus_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
   }
-  // Inf and NaN convert to INT_MIN, which has bits above the code's eight.
-  static void flag(Flags& flags, Float, Int code, Int again) {
-    const __m256i high = _mm256_andnot_si256(_mm256_set1_epi32(0xFF), code);
-    flags.bits = _mm256_or_si256(flags.bits, _mm256_or_si256(high, _mm256_xor_si256(code, again)));
+  static bool all_wide(Float range, Float far) {
+    const Float least = max(mul(magnitude(far), set1(0.5F)), set1(0x1p-13F));
+    return _mm256_movemask_ps(_mm256_cmp_ps(magnitude(range), least, _CMP_GE_OQ)) == 0xFF;
   }
-  static bool flagged(const Flags& flags) { return !_mm256_testz_si256(flags.bits, flags.bits); }
+  // Inf and NaN convert to INT_MIN, which has bits above the code's eight.
+  static void flag(Flags& flags, Float, Int code) {
+    flags.codes = _mm256_or_si256(flags.codes, code);
+  }
+  static void flag_change(Flags& flags, Int code, Int again) {
+    flags.changes = _mm256_or_si256(flags.changes, _mm256_xor_si256(code, again));
+  }
+  static bool flagged(const Flags& flags) {
+    const Int high = _mm256_andnot_si256(_mm256_set1_epi32(0xFF), flags.codes);
+    const Int any = _mm256_or_si256(high, flags.changes);
+    return _mm256_testz_si256(any, any) == 0;
+  }
 };
 
 #include "codec/q8_simd.inl"

@@ -13,7 +13,8 @@ struct Simd {
   using Float = __m512;
   using Int = __m512i;
   struct Flags {
-    __m512i bits = _mm512_setzero_si512();
+    __m512i codes = _mm512_setzero_si512();
+    __m512i changes = _mm512_setzero_si512();
   };
 
   static Float set1(float value) { return _mm512_set1_ps(value); }
@@ -60,13 +61,21 @@ struct Simd {
   static void codes_store(std::byte* to, Int code) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(code));
   }
+  static bool all_wide(Float range, Float far) {
+    const Float least = max(mul(_mm512_abs_ps(far), set1(0.5F)), set1(0x1p-13F));
+    return _mm512_cmp_ps_mask(_mm512_abs_ps(range), least, _CMP_GE_OQ) == 0xFFFF;
+  }
   // Inf and NaN convert to INT_MIN, which has bits above the code's eight.
-  static void flag(Flags& flags, Float, Int code, Int again) {
-    const __m512i high = _mm512_andnot_si512(_mm512_set1_epi32(0xFF), code);
-    flags.bits = _mm512_or_si512(flags.bits, _mm512_or_si512(high, _mm512_xor_si512(code, again)));
+  static void flag(Flags& flags, Float, Int code) {
+    flags.codes = _mm512_or_si512(flags.codes, code);
+  }
+  static void flag_change(Flags& flags, Int code, Int again) {
+    flags.changes = _mm512_or_si512(flags.changes, _mm512_xor_si512(code, again));
   }
   static bool flagged(const Flags& flags) {
-    return _mm512_test_epi32_mask(flags.bits, flags.bits) != 0;
+    const Int high = _mm512_andnot_si512(_mm512_set1_epi32(0xFF), flags.codes);
+    const Int any = _mm512_or_si512(high, flags.changes);
+    return _mm512_test_epi32_mask(any, any) != 0;
   }
 };
 

@@ -63,13 +63,18 @@ struct Simd {
         vget_lane_u32(vreinterpret_u32_u8(vqmovn_u16(vcombine_u16(words, words))), 0);
     std::memcpy(to, &four, sizeof four);
   }
+  static bool all_wide(Float range, Float far) {
+    const Float least = max(mul(vabsq_f32(far), set1(0.5F)), set1(0x1p-13F));
+    return vminvq_u32(vcgeq_f32(vabsq_f32(range), least)) != 0;
+  }
   // NaN converts to 0 here, so it is looked for in the scaled value; Inf leaves the code's bits.
-  static void flag(Flags& flags, Float scaled, Int code, Int again) {
-    const uint32x4_t bits = vreinterpretq_u32_s32(code);
-    const uint32x4_t high = vbicq_u32(bits, vdupq_n_u32(0xFF));
-    const uint32x4_t differs = veorq_u32(bits, vreinterpretq_u32_s32(again));
+  static void flag(Flags& flags, Float scaled, Int code) {
+    const uint32x4_t high = vbicq_u32(vreinterpretq_u32_s32(code), vdupq_n_u32(0xFF));
     const uint32x4_t nan = vmvnq_u32(vceqq_f32(scaled, scaled));
-    flags.bits = vorrq_u32(flags.bits, vorrq_u32(nan, vorrq_u32(high, differs)));
+    flags.bits = vorrq_u32(flags.bits, vorrq_u32(nan, high));
+  }
+  static void flag_change(Flags& flags, Int code, Int again) {
+    flags.bits = vorrq_u32(flags.bits, vreinterpretq_u32_s32(veorq_s32(code, again)));
   }
   static bool flagged(const Flags& flags) { return vmaxvq_u32(flags.bits) != 0; }
 };

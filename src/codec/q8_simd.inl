@@ -3,7 +3,8 @@
 //   kWidth; Float, Int; set1, load (FP16 → FP32), store, stream (FP32 → FP16), add, sub, mul, min,
 //   max, less_magnitude(a, b, if_less, otherwise), inverse255(range) (0 where range is 0),
 //   reduce_min, reduce_max, round (nearest even), through_half, codes_load, codes_store, to_float,
-//   Flags, flag(flags, scaled, code, again), flagged(flags).
+//   all_wide(range, far) (|range| ≥ |far| / 2 and ≥ 2^-13 in every lane; false for NaN);
+//   Flags, flag(flags, scaled, code) (Inf, NaN), flag_change(flags, code, again), flagged(flags).
 // Included inside namespace mzcache::codec { namespace { … } }.
 
 constexpr std::uint32_t kVectors = kLanes / Simd::kWidth;
@@ -31,14 +32,44 @@ inline Simd::Float value_of(const SimdGroup& group, Simd::Float code) {
   return Simd::add(group.near, Simd::mul(code, group.step));
 }
 
+// Whether every code is sure to be a fixed point: FP16 at far, the coarsest in the range, rounds by
+// at most a quarter of a step (a unit in the last place is at most 2^-10 of far, or 2^-24, a step
+// is range / 255), so nothing comes near the tie at half a step.
+inline bool surely_stable(Simd::Float near, Simd::Float far) {
+  return Simd::all_wide(Simd::sub(far, near), far);
+}
+
+template <bool kChecked>
 inline void encode_vector(const SimdGroup& group, const std::byte* values, std::byte* codes,
                           Simd::Flags& flags) {
   const Simd::Float scaled = Simd::mul(Simd::sub(Simd::load(values), group.near), group.inverse);
   const Simd::Int code = Simd::round(scaled);
-  const Simd::Float decoded = Simd::through_half(value_of(group, Simd::to_float(code)));
-  const Simd::Int again = Simd::round(Simd::mul(Simd::sub(decoded, group.near), group.inverse));
-  Simd::flag(flags, scaled, code, again);
+  Simd::flag(flags, scaled, code);
+  if constexpr (kChecked) {
+    const Simd::Float decoded = Simd::through_half(value_of(group, Simd::to_float(code)));
+    const Simd::Int again = Simd::round(Simd::mul(Simd::sub(decoded, group.near), group.inverse));
+    Simd::flag_change(flags, code, again);
+  }
   Simd::codes_store(codes, code);
+}
+
+template <bool kChecked>
+inline void encode_column(const SimdGroup& group, const std::byte* column, std::uint32_t rows,
+                          std::byte* codes, Simd::Flags& flags) {
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    encode_vector<kChecked>(group, column + std::size_t{row} * 2 * kLanes,
+                            codes + std::size_t{row} * kLanes, flags);
+  }
+}
+
+template <bool kChecked>
+inline void encode_row(const SimdGroup& group, const std::byte* left, const std::byte* right,
+                       std::byte* codes, Simd::Flags& flags) {
+  for (std::uint32_t v = 0; v < kVectors; ++v) {
+    encode_vector<kChecked>(group, left + v * kVectorBytes, codes + v * Simd::kWidth, flags);
+    encode_vector<kChecked>(group, right + v * kVectorBytes, codes + kLanes + v * Simd::kWidth,
+                            flags);
+  }
 }
 
 inline bool encode_lanes(const std::byte* values, std::uint32_t rows, std::byte* near_values,
@@ -59,9 +90,11 @@ inline bool encode_lanes(const std::byte* values, std::uint32_t rows, std::byte*
     Simd::store(near_values + v * kVectorBytes, near);
     Simd::store(far_values + v * kVectorBytes, far);
     const SimdGroup group = simd_group(near, far);
-    for (std::uint32_t row = 0; row < rows; ++row) {
-      encode_vector(group, column + std::size_t{row} * 2 * kLanes,
-                    codes + std::size_t{row} * kLanes + v * Simd::kWidth, flags);
+    std::byte* const column_codes = codes + v * Simd::kWidth;
+    if (surely_stable(near, far)) {
+      encode_column<false>(group, column, rows, column_codes, flags);
+    } else {
+      encode_column<true>(group, column, rows, column_codes, flags);
     }
   }
   return !Simd::flagged(flags);
@@ -123,9 +156,10 @@ inline bool encode_rows(const std::byte* left, const std::byte* right, std::size
     Simd::store_one(near_values + 2 * std::size_t{token}, near);
     Simd::store_one(far_values + 2 * std::size_t{token}, far);
     const SimdGroup group = simd_group(near, far);
-    for (std::uint32_t v = 0; v < kVectors; ++v) {
-      encode_vector(group, left + v * kVectorBytes, codes + v * Simd::kWidth, flags);
-      encode_vector(group, right + v * kVectorBytes, codes + kLanes + v * Simd::kWidth, flags);
+    if (surely_stable(near, far)) {
+      encode_row<false>(group, left, right, codes, flags);
+    } else {
+      encode_row<true>(group, left, right, codes, flags);
     }
     codes += kGroupValues;
     left += stride;
