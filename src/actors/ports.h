@@ -206,6 +206,11 @@ class KvCodec {
   // Most bytes an encoded chunk of token_count tokens takes (header included).
   [[nodiscard]] virtual std::uint64_t bound(const ChunkLayout& layout,
                                             std::uint32_t token_count) const noexcept = 0;
+  // What an encoded chunk usually takes: what plans start from until sizes are known.
+  [[nodiscard]] virtual std::uint64_t typical_bytes(const ChunkLayout& layout,
+                                                    std::uint32_t token_count) const noexcept {
+    return bound(layout, token_count);
+  }
   // Bytes of scratch encode and decode want.
   [[nodiscard]] virtual std::uint64_t scratch_bytes(const ChunkLayout& layout) const noexcept = 0;
   // Encoded size, at most bound(). kBadArgument where `out` or `scratch` is too small.
