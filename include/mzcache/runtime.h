@@ -23,6 +23,7 @@
 #include "mzcache/messages.h"
 #include "mzcache/model_info.h"
 #include "mzcache/reports.h"
+#include "mzcache/vocabulary.h"
 
 namespace mzcache {
 
@@ -31,11 +32,6 @@ class RuntimeImpl;
 struct SessionOptions {
   std::uint32_t context_tokens = 0;  // limit; 0: the model's own
   std::string chat_template;         // "": chosen from the file; "raw", "chatml", …
-};
-
-struct TokenizeOptions {
-  bool parse_special = true;  // text that spells a special token becomes it
-  bool add_bos = true;        // where the model asks for it
 };
 
 // A loaded model (its metadata; weights come with the first Generate). A handle.
