@@ -11,6 +11,12 @@ using actors::UnitKind;
 // Chunks on their way to the encoders or the disk: two per worker keep it busy.
 constexpr std::size_t kPerWorker = 2;
 
+// The plan's last stage on a chunk that is still resident: it goes to the file encoded.
+bool in_one_go(const EvictionStep& step) {
+  return step.stage == EvictionStage::kCompKv && step.from == UnitPlace::kResident &&
+         step.to == UnitPlace::kStored;
+}
+
 }  // namespace
 
 void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted) {
@@ -23,6 +29,7 @@ void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted) {
   storage_closed_ = false;
   to_compress_.clear();
   to_write_.clear();
+  write_encoded_.clear();
 }
 
 std::uint64_t Evicting::freed() const noexcept {
@@ -47,7 +54,7 @@ bool Evicting::make_plan() {
   const std::uint64_t encoded =
       encoded_ratio_ > 0
           ? static_cast<std::uint64_t>(encoded_ratio_ * static_cast<double>(chunk_bytes))
-          : state_.codec.bound(state_.model.chunk_layout(), state_.chunk_tokens());
+          : state_.codec.typical_bytes(state_.model.chunk_layout(), state_.chunk_tokens());
   PlannerInput input = state_.residency.planner_input(state_.cache, encoded);
   input.profile = state_.profile;
   const std::uint64_t budget = state_.memory_swap_budget();
@@ -75,7 +82,9 @@ bool Evicting::make_plan() {
       dropped = true;
       ++report_.units.kv_clean;
       ++report_.units.kv_moved;
-    } else if (step.to == UnitPlace::kCompressed) {
+    } else if (step.to == UnitPlace::kCompressed || in_one_go(step)) {
+      // In one go: encoded now, and the encoded form written as soon as it is there.
+      if (in_one_go(step)) write_encoded_.insert(step.unit);
       to_compress_.push_back(step.unit);
     } else {
       to_write_.push_back(step);
@@ -108,6 +117,7 @@ void Evicting::launch_compress(UnitId unit) {
                      : state_.swap.push(state_.codec.bound(state_.model.chunk_layout(), tokens));
   if (!slot) {
     memory_closed_ = true;
+    write_encoded_.erase(unit);
     state_.residency[unit].moving = false;
     return;
   }
@@ -151,6 +161,7 @@ void Evicting::on(const actors::ChunkCompressed& message) {
   if (message.error.code != ErrorCode::kOk) {
     state_.swap.pop(slot);
     memory_closed_ = true;
+    write_encoded_.erase(message.unit);
     record.moving = false;
     return;
   }
@@ -167,6 +178,10 @@ void Evicting::on(const actors::ChunkCompressed& message) {
   report_.bytes_encoded += state_.model.chunk_bytes();
   ++report_.units.kv_compressed;
   let_go(message.unit);
+  if (write_encoded_.erase(message.unit) > 0) {
+    to_write_.push_back({message.unit, UnitPlace::kCompressed, UnitPlace::kStored,
+                         EvictionStage::kCompKv, message.encoded_bytes});
+  }
 }
 
 void Evicting::on(const actors::ChunkWritten& message) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "engine/engine_state.h"
@@ -49,6 +50,7 @@ class Evicting {
   bool storage_closed_ = false;
   std::deque<actors::UnitId> to_compress_;
   std::deque<EvictionStep> to_write_;
+  std::set<actors::UnitId> write_encoded_;  // once they are compressed
   std::map<actors::UnitId, MemorySwap::Slot> compressing_;
   std::map<actors::UnitId, StoredForm> writing_;
   std::size_t next_compressor_ = 0;

@@ -34,6 +34,7 @@ Error Generating::begin(GenerateRequest request) {
   if (context == nullptr) {
     return {ErrorCode::kNotFound, 0, "generate", "session " + std::to_string(request.context)};
   }
+  if (request.make_tokens) request.tokens = request.make_tokens(context->tokens);
   const std::size_t after = context->tokens.size() + request.tokens.size();
   if (after > context->tokens_max) {
     return {ErrorCode::kContextFull, 0, "generate",

@@ -49,6 +49,8 @@ struct GenerateRequest {
   std::uint64_t id = 0;
   std::uint32_t context = 0;
   std::vector<Token> tokens;                  // appended to the context, then computed
+  // Where set, makes `tokens` when the turn begins, from the context before it.
+  std::function<std::vector<Token>(std::span<const Token> context)> make_tokens;
   std::shared_ptr<TokenSource> source;        // empty: nothing is generated
   std::vector<std::uint32_t> positions;       // rows wanted, offsets into `tokens`, ascending
   std::uint32_t slice_tokens = 512;
