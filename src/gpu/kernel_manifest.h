@@ -12,10 +12,12 @@ namespace mzcache::gpu {
 struct WarmUpLaunch {
   std::string_view kernel;
   std::array<std::size_t, 3> local{1, 1, 1};
+  // Also for grids of 65535 work-items or more in one dimension, which PoCL compiles apart.
+  bool wide = false;
 };
 
 // Launches beyond those the kernels declare themselves: a kernel with reqd_work_group_size is
-// warmed up at that size without being named here.
+// warmed up at that size, for narrow grids, without being named here.
 [[nodiscard]] const std::vector<WarmUpLaunch>& warm_up_launches();
 
 }  // namespace mzcache::gpu

@@ -1,6 +1,5 @@
 #include "gpu/program_build.h"
 
-#include <algorithm>
 #include <array>
 
 #include "gpu/kernel_manifest.h"
@@ -12,8 +11,8 @@ constexpr std::size_t kLogCharactersMax = 1500;
 // Every pointer argument of a warm-up launch points here; every word is non-zero, so that a kernel
 // sees its stop flag set and returns.
 constexpr std::size_t kWarmUpBytes = 64 * 1024;
-// PoCL specialises a kernel once more where the grid is at least this wide.
-constexpr std::size_t kLargeGrid = 65536;
+// PoCL compiles a kernel once more for grids at least this wide.
+constexpr std::size_t kWideGrid = 65536;
 
 // "rms_norm.cl:12:3: error: …" → "rms_norm.cl".
 std::string file_of(const std::string& log, const std::vector<KernelSource>& sources) {
@@ -73,38 +72,33 @@ bool set_idle_arguments(const Device& device, const cl::Kernel& kernel, const cl
   return true;
 }
 
-Result<void> launch_idle(const Device& device, const cl::Kernel& kernel, std::string_view name,
-                         const std::array<std::size_t, 3>& local) {
-  const cl::NDRange group(local[0], local[1], local[2]);
-  const std::size_t wide = (kLargeGrid + local[0] - 1) / local[0] * local[0];
-  for (const std::size_t width : {local[0], wide}) {
-    cl_int status = device.queue().enqueueNDRangeKernel(
-        kernel, cl::NullRange, cl::NDRange(width, local[1], local[2]), group);
-    if (status == CL_SUCCESS) status = device.queue().finish();
-    if (status != CL_SUCCESS) {
-      return Error{ErrorCode::kDevice, status, "warm up kernel", std::string(name)};
-    }
-  }
-  return {};
+Result<void> launch_idle(const Device& device, const cl::Kernel& kernel,
+                         const WarmUpLaunch& launch) {
+  const auto& local = launch.local;
+  const std::size_t width =
+      launch.wide ? (kWideGrid + local[0] - 1) / local[0] * local[0] : local[0];
+  cl_int status = device.queue().enqueueNDRangeKernel(kernel, cl::NullRange,
+                                                      cl::NDRange(width, local[1], local[2]),
+                                                      cl::NDRange(local[0], local[1], local[2]));
+  if (status == CL_SUCCESS) status = device.queue().finish();
+  if (status == CL_SUCCESS) return {};
+  return Error{ErrorCode::kDevice, status, "warm up kernel", std::string(launch.kernel)};
 }
 
-// The local sizes `kernel` is launched with: the one it requires, or those of the manifest.
-std::vector<std::array<std::size_t, 3>> local_sizes(const Device& device, const cl::Kernel& kernel,
-                                                    std::string_view name) {
-  std::vector<std::array<std::size_t, 3>> sizes;
+// How `kernel` is launched: at the size it requires, and as the manifest says.
+std::vector<WarmUpLaunch> launches_of(const Device& device, const cl::Kernel& kernel,
+                                      std::string_view name) {
+  std::vector<WarmUpLaunch> launches;
   std::array<std::size_t, 3> required{};
   if (clGetKernelWorkGroupInfo(kernel(), device.device()(), CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
                                sizeof required, required.data(), nullptr) == CL_SUCCESS &&
       required[0] != 0) {
-    sizes.push_back(required);
+    launches.push_back({name, required, false});
   }
   for (const WarmUpLaunch& launch : warm_up_launches()) {
-    if (launch.kernel == name &&
-        std::find(sizes.begin(), sizes.end(), launch.local) == sizes.end()) {
-      sizes.push_back(launch.local);
-    }
+    if (launch.kernel == name) launches.push_back(launch);
   }
-  return sizes;
+  return launches;
 }
 
 }  // namespace
@@ -157,11 +151,10 @@ Result<void> warm_up(const Device& device, const cl::Program& program) {
   for (const cl::Kernel& kernel : kernels) {
     std::string name = kernel.getInfo<CL_KERNEL_FUNCTION_NAME>();
     while (!name.empty() && name.back() == '\0') name.pop_back();
-    const auto sizes = local_sizes(device, kernel, name);
-    if (sizes.empty()) continue;
-    if (!set_idle_arguments(device, kernel, block, host_block)) continue;
-    for (const auto& local : sizes) {
-      if (auto launched = launch_idle(device, kernel, name, local); !launched) return launched;
+    const auto launches = launches_of(device, kernel, name);
+    if (launches.empty() || !set_idle_arguments(device, kernel, block, host_block)) continue;
+    for (const WarmUpLaunch& launch : launches) {
+      if (auto launched = launch_idle(device, kernel, launch); !launched) return launched;
     }
   }
   return {};

@@ -80,9 +80,8 @@ Result<std::unique_ptr<UnitMemory>> UnitMemory::create(Device& device, const Uni
       return create_mapped_memory(sizes, options);
     case MemoryMode::kFineSvm:
     case MemoryMode::kCoarseSvm:
-      return create_svm_memory(device, sizes, options);
     case MemoryMode::kBuffers:
-      return create_buffer_memory(device, sizes, options);
+      return create_grouped_memory(device, sizes, options);
   }
   return Error{ErrorCode::kInternal, 0, "create unit memory", "unknown mode"};
 }

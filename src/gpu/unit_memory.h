@@ -28,10 +28,9 @@ struct KernelAddress {
 
 // Where the memory is the device's (every mode but kHostMapping), populate leaves a unit open to
 // the host, end_host_access hands it to the device and begin_host_access takes it back; address()
-// closes a view that is still open. With kBuffers bytes() is valid, and stays the same, only while
-// the view is open; with the other modes always. Memory returns to the system at the granularity of
-// the mode: 4 KiB pages (kHostMapping), slabs of some chunks or one layer (SVM), buffers of a
-// layer.
+// closes a view that is still open. A populated unit's bytes() never move. Memory returns to the
+// system at the granularity of the mode: 4 KiB pages (kHostMapping), slabs of some chunks or of one
+// layer's weights (SVM), buffers of a layer (kBuffers).
 //
 // Thread-safe for different units; one unit is used by one thread at a time.
 class UnitMemory : public actors::SharedMemory {

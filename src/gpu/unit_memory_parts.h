@@ -58,9 +58,8 @@ class UnitMemoryBase : public UnitMemory {
 
 [[nodiscard]] Result<std::unique_ptr<UnitMemory>> create_mapped_memory(
     const UnitSizes& sizes, const UnitMemory::Options& options);
-[[nodiscard]] Result<std::unique_ptr<UnitMemory>> create_svm_memory(
-    Device& device, const UnitSizes& sizes, const UnitMemory::Options& options);
-[[nodiscard]] Result<std::unique_ptr<UnitMemory>> create_buffer_memory(
+// `device` outlives the memory.
+[[nodiscard]] Result<std::unique_ptr<UnitMemory>> create_grouped_memory(
     Device& device, const UnitSizes& sizes, const UnitMemory::Options& options);
 
 }  // namespace mzcache::gpu
