@@ -156,6 +156,37 @@ Result<void> write_tensor(OutputFile& file, const Shape& shape, const PlannedTen
   return file.write(std::span(kZeros).first(padding));
 }
 
+struct Plan {
+  const Shape* shape = nullptr;
+  std::vector<PlannedTensor> tensors;
+  std::string header;
+  std::uint64_t file_bytes = 0;
+};
+
+Result<Plan> make_plan(const SynthOptions& options) {
+  const auto shape = std::find_if(shapes().begin(), shapes().end(),
+                                  [&](const Shape& one) { return one.name == options.arch; });
+  if (shape == shapes().end()) {
+    return Error{ErrorCode::kBadArgument, 0, "synth",
+                 "arch \"" + options.arch + "\", allowed are " + architecture_names()};
+  }
+  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const NamedType& one) { return one.name == options.type; });
+  if (type == std::end(kTypes)) {
+    return Error{ErrorCode::kBadArgument, 0, "synth",
+                 "type \"" + options.type + "\", allowed are " + type_names()};
+  }
+  Plan plan;
+  plan.shape = &*shape;
+  plan.tensors = plan_tensors(*shape, type->type);
+  plan.header = make_header(*shape, *type, options.seed).bytes(plan.tensors);
+  plan.file_bytes = plan.header.size();
+  for (const PlannedTensor& one : plan.tensors) {
+    plan.file_bytes += actors::align_up(one.bytes(), kAlignment);
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::string architecture_names() {
@@ -170,31 +201,24 @@ std::string type_names() {
   return names;
 }
 
-Result<void> synthesize(const SynthOptions& options) {
-  const auto shape = std::find_if(shapes().begin(), shapes().end(),
-                                  [&](const Shape& one) { return one.name == options.arch; });
-  if (shape == shapes().end()) {
-    return Error{ErrorCode::kBadArgument, 0, "synth",
-                 "arch \"" + options.arch + "\", allowed are " + architecture_names()};
-  }
-  const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const NamedType& one) { return one.name == options.type; });
-  if (type == std::end(kTypes)) {
-    return Error{ErrorCode::kBadArgument, 0, "synth",
-                 "type \"" + options.type + "\", allowed are " + type_names()};
-  }
-  const std::vector<PlannedTensor> tensors = plan_tensors(*shape, type->type);
-  const std::string header = make_header(*shape, *type, options.seed).bytes(tensors);
-  std::uint64_t bytes = header.size();
-  for (const PlannedTensor& one : tensors) bytes += actors::align_up(one.bytes(), kAlignment);
+Result<SynthHeader> synth_header(const SynthOptions& options) {
+  const auto plan = make_plan(options);
+  if (!plan) return plan.error();
+  return SynthHeader{plan->header, plan->file_bytes};
+}
 
+Result<void> synthesize(const SynthOptions& options) {
+  const auto plan = make_plan(options);
+  if (!plan) return plan.error();
   OutputFile file(options.path);
-  if (auto done = file.open(bytes); !done) return done;
-  if (auto done = file.write(std::as_bytes(std::span(header))); !done) return done;
+  if (auto done = file.open(plan->file_bytes); !done) return done;
+  if (auto done = file.write(std::as_bytes(std::span(plan->header))); !done) return done;
   std::vector<std::byte> buffer(kWriteBytes);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  for (std::size_t i = 0; i < plan->tensors.size(); ++i) {
     const std::uint64_t seed = options.seed * 0x100000001B3ULL + i;
-    if (auto done = write_tensor(file, *shape, tensors[i], seed, buffer); !done) return done;
+    if (auto done = write_tensor(file, *plan->shape, plan->tensors[i], seed, buffer); !done) {
+      return done;
+    }
   }
   return file.commit();
 }

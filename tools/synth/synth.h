@@ -20,6 +20,13 @@ struct SynthOptions {
 // needed. On failure nothing is left behind, and an older file at `path` is untouched.
 [[nodiscard]] Result<void> synthesize(const SynthOptions& options);
 
+// What synthesize() would write: everything before the data section, and the whole file's size.
+struct SynthHeader {
+  std::string bytes;
+  std::uint64_t file_bytes = 0;
+};
+[[nodiscard]] Result<SynthHeader> synth_header(const SynthOptions& options);
+
 // Names allowed in SynthOptions, separated by spaces.
 [[nodiscard]] std::string architecture_names();
 [[nodiscard]] std::string type_names();
