@@ -42,8 +42,21 @@ struct Ahead {
   }
 };
 
-void penalise(const SamplingOptions& options, std::span<const Token> recent,
-              std::vector<std::uint32_t>& window, std::span<float> logits) {
+using Ids = std::vector<std::uint32_t>;
+
+// Puts the first of [begin, end) in their order up to `middle`. Few of many: one pass over the
+// many, nearly all of which lose their only comparison.
+void sort_first(Ids::iterator begin, Ids::iterator middle, Ids::iterator end, const Ahead& ahead) {
+  if ((middle - begin) * 64 < end - begin) {
+    std::partial_sort(begin, middle, end, ahead);
+    return;
+  }
+  if (middle != end) std::nth_element(begin, middle, end, ahead);
+  std::sort(begin, middle, ahead);
+}
+
+void penalise(const SamplingOptions& options, std::span<const Token> recent, Ids& window,
+              std::span<float> logits) {
   recent = recent.last(std::min<std::size_t>(recent.size(), options.repeat_last));
   window.assign(recent.begin(), recent.end());  // negative ids become out of range
   std::sort(window.begin(), window.end());
@@ -57,7 +70,7 @@ void penalise(const SamplingOptions& options, std::span<const Token> recent,
 }
 
 // Keeps the shortest beginning of `order`, most likely first, that holds `share` of the weight.
-void keep_share(std::vector<std::uint32_t>& order, std::span<const float> weights, double share) {
+void keep_share(Ids& order, std::span<const float> weights, double share) {
   double wanted = 0;
   for (const std::uint32_t id : order) wanted += double{weights[id]};
   wanted *= share;
@@ -66,10 +79,8 @@ void keep_share(std::vector<std::uint32_t>& order, std::span<const float> weight
   std::size_t sorted = 0;
   for (std::size_t step = kFirstSorted; sorted < order.size(); step *= 4) {
     const std::size_t end = std::min(order.size(), sorted + step);
-    const auto begin_at = order.begin() + static_cast<std::ptrdiff_t>(sorted);
-    const auto end_at = order.begin() + static_cast<std::ptrdiff_t>(end);
-    if (end_at != order.end()) std::nth_element(begin_at, end_at, order.end(), ahead);
-    std::sort(begin_at, end_at, ahead);
+    sort_first(order.begin() + static_cast<std::ptrdiff_t>(sorted),
+               order.begin() + static_cast<std::ptrdiff_t>(end), order.end(), ahead);
     for (; sorted < end; ++sorted) {
       held += double{weights[order[sorted]]};
       if (held >= wanted) {
@@ -121,9 +132,8 @@ Token Sampler::sample(std::span<const float> logits, std::span<const Token> rece
   std::iota(order_.begin(), order_.end(), 0U);
   if (options_.top_k > 0 && options_.top_k < order_.size()) {
     const auto end = order_.begin() + options_.top_k;
-    std::nth_element(order_.begin(), end, order_.end(), Ahead{scratch_});
+    sort_first(order_.begin(), end, order_.end(), Ahead{scratch_});
     order_.erase(end, order_.end());
-    std::sort(order_.begin(), order_.end(), Ahead{scratch_});
   }
   const float temperature = options_.temperature;
   for (const std::uint32_t id : order_) {  // from here on scratch_ holds weights; the best has 1

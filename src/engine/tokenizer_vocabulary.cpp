@@ -7,15 +7,16 @@ namespace {
 
 // The id under `key`, -1 where the key is missing.
 Result<std::int64_t> read_id(const GgufFile& file, std::string_view key) {
-  auto id = file.integer(key);
-  if (!id) return std::move(id).error();
-  if (!*id) return std::int64_t{-1};
-  if (**id > 0x7FFFFFFFULL) {
-    return Error{ErrorCode::kBadFormat, 0, "tokenizer",
-                 file.path() + ": " + std::string(key) + " = " + std::to_string(**id) +
-                     ", limit 2147483647"};
+  auto read = file.integer(key);
+  if (!read) return std::move(read).error();
+  const std::optional<std::uint64_t> id = *read;
+  if (!id.has_value()) return std::int64_t{-1};
+  if (*id > 0x7FFFFFFFULL) {
+    return Error{
+        ErrorCode::kBadFormat, 0, "tokenizer",
+        file.path() + ": " + std::string(key) + " = " + std::to_string(*id) + ", limit 2147483647"};
   }
-  return static_cast<std::int64_t>(**id);
+  return static_cast<std::int64_t>(*id);
 }
 
 Result<std::string> read_text(const GgufFile& file, std::string_view key) {

@@ -87,7 +87,8 @@ TEST_CASE("every byte has its own letter") {
   CHECK(bpe_spell(' ') == "\u0120");
   CHECK(bpe_spell('\n') == "\u010a");
   CHECK(bpe_spell('A') == "A");
-  CHECK(bpe_unspell("\u4e16\u0120\u0143\u0144 y") == "\u4e16 \xAD\u0144 y");  // not letters: as they are
+  CHECK(bpe_unspell("\u4e16\u0120\u0143\u0144 y") ==
+        "\u4e16 \xAD\u0144 y");  // not letters: as they are
   CHECK(bpe_unspell("\xC3") == "\xC3");
 }
 
