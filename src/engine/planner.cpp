@@ -160,14 +160,16 @@ class Planning {
     return true;
   }
 
+  // Decided as if a kept encoded form in the swap file were not there: it came from CompKV, whose
+  // chunks were compressed first, and a second identical Evict shall find the same way.
   [[nodiscard]] bool prefers_memory(const Item& chunk) const {
     PathTimes memory = owed_;
     memory.add(chunk.times, RestoreForm::kMemory);
     PathTimes storage = owed_;
-    storage.add(chunk.times, form_when_stored(chunk));
+    storage.add(chunk.times, RestoreForm::kStorage);
     const PlannedUnit& unit = *chunk.unit;
-    if (unit.compressed_clean !=
-        unit.stored_clean) {  // a copy that costs nothing, if balance bears
+    const bool stored_clean = unit.stored_clean && !unit.stored_compressed;
+    if (unit.compressed_clean != stored_clean) {  // a copy that costs nothing, if balance bears it
       const PathTimes& clean = unit.compressed_clean ? memory : storage;
       const Picoseconds bearable = std::max(chunk.times.decode_priced, chunk.times.read);
       if (std::abs(clean.difference()) <= bearable) return unit.compressed_clean;

@@ -71,7 +71,7 @@ TEST_CASE("KVonly splits what exceeds T, KVandW pairs the rest with the weights,
 
 TEST_CASE("the split is inverse to the two times") {
   // Decoding three times as fast: three chunks compressed for one stored.
-  std::string steps = plan_of(model(1, 1, 1, 16, 3), 6 * kMiB);
+  std::string steps = plan_of(model(1, 1, 1, 16, 3), 5 * kMiB);
   CHECK(std::count(steps.begin(), steps.end(), 'c') ==
         3 * std::count(steps.begin(), steps.end(), 's'));
 }
@@ -84,9 +84,10 @@ TEST_CASE("no KV yet: the head first, then the layers from the rear") {
 }
 
 TEST_CASE("less KV than T starts in KVandW; a fraction of r is carried") {
-  // Weights of 1.5 chunks: pairs of 2, 1, 2, 1 …
-  PlannerInput input = model(4, 3, 3, 3, 0.5);
-  CHECK(plan_of(input, 19 * kMiB) == "H c3.2 c3.1 W3 c3.0 W2 c2.2 c2.1 W1 c2.0");
+  // Weights of 1.5 chunks: pairs of 2, 1, 2, 1 …; the head of 6.
+  const PlannerInput input = model(4, 3, 12, 3, 0.5);
+  CHECK(plan_of(input, 30 * kMiB) ==
+        "H c3.2 c3.1 c3.0 c2.2 c2.1 c2.0 W3 c1.2 c1.1 W2 c1.0 W1 c0.2 c0.1 W0 c0.0");
 }
 
 TEST_CASE("one path only, lossless, closed budgets") {
