@@ -57,6 +57,7 @@ void print(const ModelInfo& info) {
 }
 
 int run(const InspectOptions& options) {
+  need("FILE", options.file, "a GGUF file");
   const ModelInfo info = mzcache::inspect(options.file);
   if (options.json) {
     print_json(to_json(info));
@@ -71,7 +72,7 @@ int run(const InspectOptions& options) {
 void add_inspect(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand("inspect", "Show what a model file holds");
-  command->add_option("FILE", options->file, "GGUF file")->required();
+  command->add_option("FILE", options->file, "GGUF file");
   command->add_flag("--json", options->json, "One JSON object on stdout");
   command->footer("Example:\n  mzcache inspect models/SmolLM2-135M-Instruct.Q4_1.gguf");
   commands.push_back({command, [options] { return run(*options); }});

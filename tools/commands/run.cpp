@@ -191,6 +191,7 @@ Json run_json(Client& client, const ModelInfo& info, const std::vector<TurnResul
 }
 
 int run(const CLI::App& app, const RunOptions& options) {
+  need("-m", options.model, "a GGUF file");
   const std::vector<Turn> turns = collect_turns(app, options);
   GenerateOptions generate = options.sampling.options();
   generate.system = options.system;
@@ -220,7 +221,7 @@ int run(const CLI::App& app, const RunOptions& options) {
 void add_run(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Answer the turns of one conversation");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE")->required();
+  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
   command->add_option("-p,--prompt", options->prompts, "A user turn; repeatable")
       ->type_name("TEXT")
       ->allow_extra_args(false);

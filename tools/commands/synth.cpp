@@ -20,6 +20,8 @@ struct SynthFlags {
 };
 
 int run(const SynthFlags& flags) {
+  need("--arch", flags.arch, "a shape, for example smollm2-135m");
+  need("-o", flags.output, "the GGUF file to write");
   SynthOptions options;
   options.arch = choice_value("--arch", flags.arch,
                               {"qwen3-0.6b", "qwen3-1.7b", "exaone4-1.2b", "llama3.2-1b",
@@ -39,16 +41,14 @@ int run(const SynthFlags& flags) {
 void add_synth(CLI::App& app, Commands& commands) {
   auto flags = std::make_shared<SynthFlags>();
   CLI::App* command = app.add_subcommand("synth", "Write a model with random weights");
-  command->add_option("--arch", flags->arch, "Shape, for example smollm2-135m")
-      ->type_name("NAME")
-      ->required();
+  command->add_option("--arch", flags->arch, "Shape, for example smollm2-135m")->type_name("NAME");
   command->add_option("--type", flags->type, "f32, f16, bf16, q8_0, q4_0 or q4_1")
       ->capture_default_str()
       ->type_name("TYPE");
   command->add_option("--seed", flags->seed, "Of the weights")
       ->capture_default_str()
       ->type_name("N");
-  command->add_option("-o,--output", flags->output, "GGUF file")->type_name("FILE")->required();
+  command->add_option("-o,--output", flags->output, "GGUF file")->type_name("FILE");
   command->footer("Example:\n  mzcache synth --arch qwen3-0.6b --type f16 -o qwen3.gguf");
   commands.push_back({command, [flags] { return run(*flags); }});
 }

@@ -1,0 +1,34 @@
+#!/bin/sh
+# clang-format and clang-tidy over everything that is ours; both have to be silent.
+#
+#   tools/check.sh             all files
+#   tools/check.sh FILE…       only these (clang-tidy for those of them that are compiled)
+set -eu
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+tools/setup.sh
+tools/setup.sh --check
+
+if [ $# -gt 0 ]; then
+  files=$(printf '%s\n' "$@")
+else
+  files=$(git ls-files --cached --others --exclude-standard -- '*.cpp' '*.h')
+fi
+echo "check.sh: clang-format" >&2
+printf '%s\n' "$files" | xargs clang-format-19 --dry-run -Werror
+
+[ -f build/release/compile_commands.json ] || cmake --preset release >&2
+# Generated sources (kernels embedded at build time) have to be there.
+cmake --build --preset release --target mzcache_generated >&2 2>&1 || cmake --build --preset release >&2
+sources=$(printf '%s\n' "$files" | grep -E '^(src|tools|examples)/.*\.cpp$' || true)
+[ -n "$sources" ] || exit 0
+echo "check.sh: clang-tidy over $(printf '%s\n' "$sources" | wc -l) files" >&2
+printf '%s\n' "$sources" |
+  xargs -P "$(nproc)" -n 4 clang-tidy-19 -p build/release --quiet --warnings-as-errors='*' \
+    --extra-arg=-DASIO_HAS_CO_AWAIT=1 --extra-arg=-DASIO_HAS_STD_COROUTINE=1 \
+    2>build/release/clang-tidy.err || {
+  grep -E 'error:|Error' build/release/clang-tidy.err >&2 || true
+  echo "check.sh: clang-tidy is not silent" >&2
+  exit 1
+}
