@@ -22,25 +22,28 @@ enum class MemoryMode : std::uint8_t {
 struct DeviceInfo {
   std::string platform;
   std::string name;
-  std::string version;        // CL_DEVICE_VERSION
+  std::string version;  // CL_DEVICE_VERSION
   std::string driver;
-  bool cpu = false;           // shares the host's cores
-  bool shares_memory = false; // host-unified
-  std::string svm;            // "fine-grain system", "fine-grain buffer", "coarse-grain", "none"
+  bool cpu = false;            // shares the host's cores
+  bool shares_memory = false;  // host-unified
+  std::string svm;             // "fine-grain system", "fine-grain buffer", "coarse-grain", "none"
   MemoryMode mode = MemoryMode::kBuffers;
   bool fp16 = false;
   bool subgroups = false;
   std::uint32_t compute_units = 0;
-  std::uint32_t float_width = 1;          // CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT
+  std::uint32_t float_width = 1;  // CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT
   std::uint64_t allocation_bytes_max = 0;
-  std::string kernels;                    // "portable" | "cpu": the kernel set it gets
+  std::string kernels;  // "portable" | "cpu": the kernel set it gets
 };
 
 struct DeviceOptions {
-  std::string name;                 // substring, empty: best available
-  std::string kernels = "auto";     // auto | portable | cpu
-  std::string pin_workers = "auto"; // auto | true | false
-  std::string force_memory;         // tests: a MemoryMode's name, empty: by capability
+  std::string name;                  // substring, empty: best available
+  std::string kernels = "auto";      // auto | portable | cpu
+  std::string pin_workers = "auto";  // auto | true | false
+  std::string force_memory;          // tests: a MemoryMode's name, empty: by capability
+  // Where the capability test's program is kept and who compiles it, as in ProgramOptions.
+  std::string cache_directory;
+  std::string compiler;
 };
 
 // Every OpenCL device of the system; empty where there is none.

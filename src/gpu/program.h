@@ -19,8 +19,8 @@ struct KernelSource {
 
 struct ProgramOptions {
   std::string cache_directory;  // empty: $XDG_CACHE_HOME/mzcache or ~/.cache/mzcache
-  std::string compiler;         // path of the compile helper; empty: found beside this executable, or
-                                // in libexec; "-": compile in this process
+  std::string compiler;  // path of the compile helper; empty: found beside this executable, or
+                         // in libexec; "-": compile in this process
 };
 
 // kCompile names kernel, device and the head of the build log.

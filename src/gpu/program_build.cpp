@@ -1,0 +1,170 @@
+#include "gpu/program_build.h"
+
+#include <algorithm>
+#include <array>
+
+#include "gpu/kernel_manifest.h"
+
+namespace mzcache::gpu {
+namespace {
+
+constexpr std::size_t kLogCharactersMax = 1500;
+// Every pointer argument of a warm-up launch points here; every word is non-zero, so that a kernel
+// sees its stop flag set and returns.
+constexpr std::size_t kWarmUpBytes = 64 * 1024;
+// PoCL specialises a kernel once more where the grid is at least this wide.
+constexpr std::size_t kLargeGrid = 65536;
+
+// "rms_norm.cl:12:3: error: …" → "rms_norm.cl".
+std::string file_of(const std::string& log, const std::vector<KernelSource>& sources) {
+  const std::size_t error = log.find("error:");
+  const std::string head = log.substr(0, error == std::string::npos ? 0 : error);
+  std::size_t best = 0;
+  std::string name = "program";
+  for (const KernelSource& source : sources) {
+    const std::size_t at = head.rfind(source.name);
+    if (at != std::string::npos && at >= best) {
+      best = at;
+      name = source.name;
+    }
+  }
+  return name;
+}
+
+Error compile_error(const Device& device, const cl::Program& program, cl_int status,
+                    const std::vector<KernelSource>& sources) {
+  std::string log;
+  (void)program.getBuildInfo(device.device(), CL_PROGRAM_BUILD_LOG, &log);
+  while (!log.empty() && log.back() == '\0') log.pop_back();
+  const std::string file = file_of(log, sources);
+  if (log.size() > kLogCharactersMax) log = log.substr(0, kLogCharactersMax) + "…";
+  return Error{ErrorCode::kCompile, status, "compile " + file,
+               "for " + device.info().name + ":\n" + log};
+}
+
+// Gives every argument a value that means "no work": pointers to `block`, zero scalars.
+bool set_idle_arguments(const Device& device, const cl::Kernel& kernel, const cl::Buffer& block,
+                        const void* svm_block) {
+  const cl_uint count = kernel.getInfo<CL_KERNEL_NUM_ARGS>();
+  constexpr std::array<std::byte, 128> kZeros{};
+  for (cl_uint i = 0; i < count; ++i) {
+    cl_kernel_arg_address_qualifier space = CL_KERNEL_ARG_ADDRESS_PRIVATE;
+    if (clGetKernelArgInfo(kernel(), i, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof space, &space,
+                           nullptr) != CL_SUCCESS) {
+      return false;
+    }
+    cl_int status = CL_INVALID_ARG_SIZE;
+    if (space == CL_KERNEL_ARG_ADDRESS_LOCAL) {
+      status = clSetKernelArg(kernel(), i, 256, nullptr);
+    } else if (space == CL_KERNEL_ARG_ADDRESS_PRIVATE) {
+      // Only the true size is accepted, and there is no way to ask for it.
+      for (const std::size_t bytes : {4, 8, 2, 1, 16, 32, 64, 12, 24, 48, 128}) {
+        status = clSetKernelArg(kernel(), i, bytes, kZeros.data());
+        if (status == CL_SUCCESS) break;
+      }
+    } else if (svm_block != nullptr && device.at_least(2, 0)) {
+      status = clSetKernelArgSVMPointer(kernel(), i, svm_block);
+    } else {
+      const cl_mem handle = block();
+      status = clSetKernelArg(kernel(), i, sizeof handle, &handle);
+    }
+    if (status != CL_SUCCESS) return false;
+  }
+  return true;
+}
+
+Result<void> launch_idle(const Device& device, const cl::Kernel& kernel, std::string_view name,
+                         const std::array<std::size_t, 3>& local) {
+  const cl::NDRange group(local[0], local[1], local[2]);
+  const std::size_t wide = (kLargeGrid + local[0] - 1) / local[0] * local[0];
+  for (const std::size_t width : {local[0], wide}) {
+    cl_int status = device.queue().enqueueNDRangeKernel(
+        kernel, cl::NullRange, cl::NDRange(width, local[1], local[2]), group);
+    if (status == CL_SUCCESS) status = device.queue().finish();
+    if (status != CL_SUCCESS) {
+      return Error{ErrorCode::kDevice, status, "warm up kernel", std::string(name)};
+    }
+  }
+  return {};
+}
+
+// The local sizes `kernel` is launched with: the one it requires, or those of the manifest.
+std::vector<std::array<std::size_t, 3>> local_sizes(const Device& device, const cl::Kernel& kernel,
+                                                    std::string_view name) {
+  std::vector<std::array<std::size_t, 3>> sizes;
+  std::array<std::size_t, 3> required{};
+  if (clGetKernelWorkGroupInfo(kernel(), device.device()(), CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                               sizeof required, required.data(), nullptr) == CL_SUCCESS &&
+      required[0] != 0) {
+    sizes.push_back(required);
+  }
+  for (const WarmUpLaunch& launch : warm_up_launches()) {
+    if (launch.kernel == name &&
+        std::find(sizes.begin(), sizes.end(), launch.local) == sizes.end()) {
+      sizes.push_back(launch.local);
+    }
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::string build_options(const Device& device) {
+  std::string options = "-cl-std=CL1.2 -cl-kernel-arg-info";
+  cl_device_fp_config floats = 0;
+  clGetDeviceInfo(device.device()(), CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, nullptr);
+  if ((floats & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0) {
+    options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  }
+  options += device.info().mode == MemoryMode::kBuffers ? " -DMZ_POINTERS=0" : " -DMZ_POINTERS=1";
+  if (device.info().fp16) options += " -DMZ_FP16=1";
+  return options;
+}
+
+Result<cl::Program> build_from_source(const Device& device,
+                                      const std::vector<KernelSource>& sources,
+                                      const std::string& options) {
+  if (sources.empty()) {
+    return Error{ErrorCode::kInternal, 0, "compile program", "no kernel sources"};
+  }
+  // Compilers report positions in the file a line directive names. One string, because some of
+  // them count lines over the whole program and not over its parts.
+  std::string text;
+  for (const KernelSource& source : sources) {
+    text += "#line 1 \"" + std::string(source.name) + "\"\n" + std::string(source.text) + "\n";
+  }
+  cl_int status = CL_SUCCESS;
+  cl::Program program(device.context(), text, false, &status);
+  if (status != CL_SUCCESS) {
+    return Error{ErrorCode::kDevice, status, "create program", device.info().name};
+  }
+  status = program.build({device.device()}, options.c_str());
+  if (status != CL_SUCCESS) return compile_error(device, program, status, sources);
+  return program;
+}
+
+Result<void> warm_up(const Device& device, const cl::Program& program) {
+  std::vector<cl::Kernel> kernels;
+  // createKernels is not const in all versions of the bindings; a handle is cheap to copy.
+  cl::Program handle = program;
+  cl_int status = handle.createKernels(&kernels);
+  if (status != CL_SUCCESS) return Error{ErrorCode::kDevice, status, "create kernels", ""};
+  std::vector<std::byte> ones(kWarmUpBytes, std::byte{1});
+  const cl::Buffer block(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, ones.size(),
+                         ones.data(), &status);
+  if (status != CL_SUCCESS) return Error{ErrorCode::kDevice, status, "create buffer", "warm-up"};
+  const void* host_block = device.info().mode == MemoryMode::kHostMapping ? ones.data() : nullptr;
+  for (const cl::Kernel& kernel : kernels) {
+    std::string name = kernel.getInfo<CL_KERNEL_FUNCTION_NAME>();
+    while (!name.empty() && name.back() == '\0') name.pop_back();
+    const auto sizes = local_sizes(device, kernel, name);
+    if (sizes.empty()) continue;
+    if (!set_idle_arguments(device, kernel, block, host_block)) continue;
+    for (const auto& local : sizes) {
+      if (auto launched = launch_idle(device, kernel, name, local); !launched) return launched;
+    }
+  }
+  return {};
+}
+
+}  // namespace mzcache::gpu

@@ -1,0 +1,89 @@
+#include "gpu/unit_memory.h"
+
+#include "gpu/unit_memory_parts.h"
+
+namespace mzcache::gpu {
+namespace {
+
+Result<void> check_size(std::uint64_t bytes, const std::string& what) {
+  if (bytes != 0 && bytes % actors::kBlockAlignment == 0) return {};
+  return Error{ErrorCode::kBadArgument, 0, "unit sizes",
+               what + " is " + std::to_string(bytes) + " bytes, not a positive multiple of " +
+                   std::to_string(actors::kBlockAlignment)};
+}
+
+}  // namespace
+
+Result<void> check_sizes(const UnitSizes& sizes) {
+  if (sizes.weights_bytes.empty()) {
+    return Error{ErrorCode::kBadArgument, 0, "unit sizes", "no layers"};
+  }
+  for (std::size_t i = 0; i < sizes.weights_bytes.size(); ++i) {
+    if (auto ok = check_size(sizes.weights_bytes[i], "layer " + std::to_string(i)); !ok) return ok;
+  }
+  if (auto ok = check_size(sizes.head_bytes, "the output head"); !ok) return ok;
+  return check_size(sizes.chunk_bytes, "a KV chunk");
+}
+
+bool is_run(std::span<const actors::UnitId> run) noexcept {
+  for (std::size_t i = 1; i < run.size(); ++i) {
+    const actors::UnitId& first = run.front();
+    if (first.kind != actors::UnitKind::kKv || run[i].kind != first.kind ||
+        run[i].layer != first.layer || run[i].context != first.context ||
+        run[i].chunk != first.chunk + i) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string unit_name(actors::UnitId unit) {
+  switch (unit.kind) {
+    case actors::UnitKind::kWeights:
+      return "weights of layer " + std::to_string(unit.layer);
+    case actors::UnitKind::kHead:
+      return "the output head";
+    case actors::UnitKind::kKv:
+      break;
+  }
+  return "KV chunk " + std::to_string(unit.chunk) + " of layer " + std::to_string(unit.layer) +
+         ", context " + std::to_string(unit.context);
+}
+
+Result<std::span<std::byte>> SegmentMemory::acquire() {
+  auto reservation = PageReservation::create(actors::kSegmentBytes);
+  if (!reservation) return reservation.error();
+  if (auto populated = populate_pages(reservation->data(), actors::kSegmentBytes, huge_, fault_);
+      !populated) {
+    return populated.error();
+  }
+  std::byte* data = reservation->data();
+  const std::lock_guard lock(mutex_);
+  segments_.emplace(data, std::move(*reservation));
+  return std::span(data, actors::kSegmentBytes);
+}
+
+void SegmentMemory::release(std::span<std::byte> segment) noexcept {
+  PageReservation unmapped;  // outside the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = segments_.find(segment.data());
+  if (found == segments_.end()) return;
+  unmapped = std::move(found->second);
+  segments_.erase(found);
+}
+
+Result<std::unique_ptr<UnitMemory>> UnitMemory::create(Device& device, const UnitSizes& sizes,
+                                                       const Options& options) {
+  if (auto ok = check_sizes(sizes); !ok) return ok.error();
+  switch (device.info().mode) {
+    case MemoryMode::kHostMapping:
+      return create_mapped_memory(sizes, options);
+    case MemoryMode::kFineSvm:
+    case MemoryMode::kCoarseSvm:
+    case MemoryMode::kBuffers:
+      return create_grouped_memory(device, sizes, options);
+  }
+  return Error{ErrorCode::kInternal, 0, "create unit memory", "unknown mode"};
+}
+
+}  // namespace mzcache::gpu

@@ -1,0 +1,128 @@
+#include "gpu/unit_memory_pages.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace mzcache::gpu {
+namespace {
+
+std::uint64_t address_of(const std::byte* pointer) {
+  return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+int advise(std::byte* begin, std::uint64_t bytes, int advice) {
+  while (madvise(begin, bytes, advice) != 0) {
+    if (errno != EINTR && errno != EAGAIN) return errno;
+  }
+  return 0;
+}
+
+// Kernels before 5.14 have no MADV_POPULATE_WRITE: each page is touched instead.
+void touch(std::byte* begin, std::uint64_t bytes) {
+  for (std::uint64_t at = 0; at < bytes; at += kPageBytes) {
+    *reinterpret_cast<volatile std::byte*>(begin + at) = std::byte{0};
+  }
+}
+
+int populate_piece(std::byte* begin, std::uint64_t bytes, bool huge, const PopulateFault& fault) {
+  if (bytes == 0) return 0;
+  if (fault) {
+    if (const int injected = fault(bytes); injected != 0) return injected;
+  }
+  // The advice is a wish: without transparent huge pages the same range comes as small ones.
+  if (huge) (void)advise(begin, bytes, MADV_HUGEPAGE);
+  const int failed = advise(begin, bytes, MADV_POPULATE_WRITE);
+  if (failed == EINVAL) {
+    touch(begin, bytes);
+    return 0;
+  }
+  return failed;
+}
+
+}  // namespace
+
+Result<PageReservation> PageReservation::create(std::uint64_t bytes) {
+  const std::uint64_t wanted = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const std::uint64_t mapped = wanted + kHugePageBytes;  // room to align in
+  if (wanted < bytes || mapped < wanted) {
+    return Error{ErrorCode::kBadArgument, 0, "reserve memory", std::to_string(bytes) + " bytes"};
+  }
+  void* raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) {
+    return Error{ErrorCode::kNoMemory, errno, "reserve memory", std::to_string(bytes) + " bytes"};
+  }
+  auto* base = static_cast<std::byte*>(raw);
+  const std::uint64_t skip = (kHugePageBytes - address_of(base) % kHugePageBytes) % kHugePageBytes;
+  PageReservation reservation;
+  reservation.data_ = base + skip;
+  reservation.bytes_ = wanted;
+  if (skip != 0) munmap(base, skip);
+  munmap(reservation.data_ + wanted, mapped - skip - wanted);
+  (void)advise(reservation.data_, wanted, MADV_NOHUGEPAGE);
+  (void)advise(reservation.data_, wanted, MADV_DONTDUMP);
+  (void)advise(reservation.data_, wanted, MADV_DONTFORK);
+  return reservation;
+}
+
+PageReservation::PageReservation(PageReservation&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+PageReservation& PageReservation::operator=(PageReservation&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+PageReservation::~PageReservation() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+Result<void> populate_pages(std::byte* begin, std::uint64_t bytes, bool huge,
+                            const PopulateFault& fault) {
+  const std::uint64_t into_page = address_of(begin) % kHugePageBytes;
+  const std::uint64_t to_next_page = into_page == 0 ? 0 : kHugePageBytes - into_page;
+  const std::uint64_t head = huge ? std::min(to_next_page, bytes) : bytes;
+  const std::uint64_t middle = (bytes - head) / kHugePageBytes * kHugePageBytes;
+  const std::uint64_t tail = bytes - head - middle;
+  int failed = populate_piece(begin, head, false, fault);
+  if (failed == 0) failed = populate_piece(begin + head, middle, true, fault);
+  if (failed == 0) failed = populate_piece(begin + head + middle, tail, false, fault);
+  if (failed == 0) return {};
+  release_pages(begin, bytes);
+  return Error{ErrorCode::kNoMemory, failed, "populate memory", std::to_string(bytes) + " bytes"};
+}
+
+void release_pages(std::byte* begin, std::uint64_t bytes) noexcept {
+  if (bytes == 0) return;
+  // First the advice: it splits a huge page that is only partly inside, then whole pages go.
+  (void)advise(begin, bytes, MADV_NOHUGEPAGE);
+  (void)advise(begin, bytes, MADV_DONTNEED);
+}
+
+std::uint64_t process_pss_bytes() noexcept {
+  const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  std::array<char, 2048> text{};
+  const ssize_t length = read(file, text.data(), text.size() - 1);
+  close(file);
+  if (length <= 0) return 0;
+  const char* line = std::strstr(text.data(), "\nPss:");
+  unsigned long long kib = 0;
+  if (line == nullptr || std::sscanf(line, "\nPss: %llu", &kib) != 1) return 0;  // NOLINT(cert-*)
+  return kib * 1024;
+}
+
+}  // namespace mzcache::gpu

@@ -1,0 +1,65 @@
+// What the kinds of unit memory share: sizes, contexts, segments. Internal to the room.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "gpu/unit_memory.h"
+#include "gpu/unit_memory_pages.h"
+
+namespace mzcache::gpu {
+
+[[nodiscard]] Result<void> check_sizes(const UnitSizes& sizes);
+// Whether `run` is what populate takes: ascending neighbours of one layer and kind.
+[[nodiscard]] bool is_run(std::span<const actors::UnitId> run) noexcept;
+[[nodiscard]] std::string unit_name(actors::UnitId unit);  // "KV chunk 3 of layer 2, context 0"
+
+// Segments of the in-memory swap, each a huge page of its own mapping. Thread-safe.
+class SegmentMemory {
+ public:
+  SegmentMemory(bool huge, PopulateFault fault) : huge_(huge), fault_(std::move(fault)) {}
+  [[nodiscard]] Result<std::span<std::byte>> acquire();
+  void release(std::span<std::byte> segment) noexcept;
+
+ private:
+  const bool huge_;
+  const PopulateFault fault_;
+  std::mutex mutex_;
+  std::map<std::byte*, PageReservation> segments_;
+};
+
+// UnitMemory without the units: segments and process_bytes are the same in every mode.
+class UnitMemoryBase : public UnitMemory {
+ public:
+  UnitMemoryBase(const UnitSizes& sizes, const Options& options)
+      : sizes_(sizes),
+        huge_pages_(options.huge_pages),
+        fault_(options.inject_failure),
+        segments_(options.huge_pages, options.inject_failure) {}
+  [[nodiscard]] Result<std::span<std::byte>> acquire_segment() final { return segments_.acquire(); }
+  void release_segment(std::span<std::byte> segment) noexcept final { segments_.release(segment); }
+  [[nodiscard]] std::uint64_t process_bytes() const noexcept final { return process_pss_bytes(); }
+
+ protected:
+  [[nodiscard]] std::uint32_t layers() const noexcept {
+    return static_cast<std::uint32_t>(sizes_.weights_bytes.size());
+  }
+
+  const UnitSizes sizes_;      // NOLINT(*-non-private-member-*)
+  const bool huge_pages_;      // NOLINT(*-non-private-member-*)
+  const PopulateFault fault_;  // NOLINT(*-non-private-member-*)
+
+ private:
+  SegmentMemory segments_;
+};
+
+[[nodiscard]] Result<std::unique_ptr<UnitMemory>> create_mapped_memory(
+    const UnitSizes& sizes, const UnitMemory::Options& options);
+// `device` outlives the memory.
+[[nodiscard]] Result<std::unique_ptr<UnitMemory>> create_grouped_memory(
+    Device& device, const UnitSizes& sizes, const UnitMemory::Options& options);
+
+}  // namespace mzcache::gpu
