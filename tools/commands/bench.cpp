@@ -23,7 +23,7 @@ struct BenchOptions {
 #ifdef MZCACHE_HAVE_BENCH
 int mailbox(const BenchOptions& options) {
   const auto repeat = integer_value("--repeat", options.repeat, 1, 1000);
-  const auto rows = bench::bench_mailbox(static_cast<int>(repeat));
+  const auto rows = bench::bench_mailbox(static_cast<std::uint32_t>(repeat));
   if (options.json) {
     Json list = Json::array();
     for (const auto& row : rows) {
@@ -37,8 +37,8 @@ int mailbox(const BenchOptions& options) {
   }
   std::printf("%-16s %9s %16s %9s\n", "implementation", "producers", "messages/s", "wake us");
   for (const auto& row : rows) {
-    std::printf("%-16s %9d %16.0f %9.2f\n", std::string(row.implementation).c_str(),
-                static_cast<int>(row.producers), row.messages_per_s, row.wake_us);
+    std::printf("%-16s %9u %16.0f %9.2f\n", row.implementation.c_str(), row.producers,
+                row.messages_per_s, row.wake_us);
   }
   return kExitDone;
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include "command.h"
@@ -19,18 +20,25 @@ struct SynthFlags {
   std::string seed = "1";
 };
 
+// `names`: separated by spaces.
+std::string one_of(std::string_view flag, const std::string& value, const std::string& names) {
+  std::istringstream words(names);
+  for (std::string word; words >> word;) {
+    if (word == value) return value;
+  }
+  refuse(flag, value, names);
+}
+
 int run(const SynthFlags& flags) {
   need("--arch", flags.arch, "a shape, for example smollm2-135m");
   need("-o", flags.output, "the GGUF file to write");
-  SynthOptions options;
-  options.arch = choice_value("--arch", flags.arch,
-                              {"qwen3-0.6b", "qwen3-1.7b", "exaone4-1.2b", "llama3.2-1b",
-                               "gemma2-2b", "gemma3-270m", "smollm2-135m"});
-  options.type = choice_value("--type", flags.type, {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"});
+  synth::SynthOptions options;
+  options.arch = one_of("--arch", flags.arch, synth::architecture_names());
+  options.type = one_of("--type", flags.type, synth::type_names());
   options.path = flags.output;
   options.seed = static_cast<std::uint64_t>(
       integer_value("--seed", flags.seed, 0, std::numeric_limits<std::int64_t>::max()));
-  const auto written = synthesize(options);
+  const auto written = synth::synthesize(options);
   if (!written) throw Exception(written.error());
   std::fprintf(stderr, "[%s written]\n", flags.output.c_str());
   return kExitDone;
