@@ -53,8 +53,11 @@ test_preset() {
   fi
 }
 
-root_only_note() {
-  [ "$(id -u)" = 0 ] || echo "test.sh: not run, they need root: tests named *_root" >&2
+# Tests named *_root are registered only for root.
+name_root_tests() {
+  [ "$(id -u)" != 0 ] || return 0
+  names=$(grep -rhoE '\btest_[a-z_]+_root\b' tests --include=CMakeLists.txt | sort -u | tr '\n' ' ')
+  [ -z "$names" ] || echo "test.sh: not run, they need root: $names" >&2
 }
 
 if [ "$sanitizers" = yes ]; then
@@ -66,5 +69,5 @@ if [ "$sanitizers" = yes ]; then
   test_preset tsan -LE slow
   exit 0
 fi
-root_only_note
 test_preset release
+name_root_tests
