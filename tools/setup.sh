@@ -13,7 +13,7 @@ ca-certificates"
 
 for argument in "$@"; do
   case "$argument" in
-    --check) packages="$packages clang-format-19 clang-tidy-19" ;;
+    --check) packages="$packages clang-format-19 clang-tidy-19 git" ;;
     -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument' (allowed: --check)" >&2; exit 2 ;;
   esac

@@ -197,6 +197,7 @@ int run(const CLI::App& app, const RunOptions& options) {
   generate.system = options.system;
   generate.raw = options.raw;
   std::vector<Amount> evictions;
+  evictions.reserve(options.evictions.size());
   for (const std::string& amount : options.evictions) {
     evictions.push_back(amount_value("--evict", amount));
   }
