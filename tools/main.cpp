@@ -34,12 +34,25 @@ std::string full_name(const CLI::App* app) {
   return parent == nullptr ? std::string("mzcache") : full_name(parent) + " " + app->get_name();
 }
 
-int run_chosen(const Commands& commands) {
+// "--model, --prompt, …", or the commands where `app` only groups them.
+std::string names_in(const CLI::App& app) {
+  std::string list;
+  const auto add = [&list](const std::string& name) {
+    if (!list.empty()) list += ", ";
+    list += name;
+  };
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  for (const CLI::App* command : commands) add(command->get_name());
+  if (!commands.empty()) return list;
+  for (const CLI::Option* option : app.get_options()) add(option->get_name());
+  return list;
+}
+
+int run_chosen(const CLI::App& app, const Commands& commands) {
   for (const Command& command : commands) {
-    if (!command.app->parsed()) continue;
-    return command.run();
+    if (command.app->parsed()) return command.run();
   }
-  throw UsageError("a command is missing; see mzcache --help");
+  throw UsageError("a command is missing (allowed: " + names_in(*asked_for(app)) + ")");
 }
 
 void add_commands(CLI::App& app, Commands& commands) {
@@ -57,7 +70,6 @@ void add_commands(CLI::App& app, Commands& commands) {
 
 int main_guarded(int argc, char** argv) {
   CLI::App app("A language model whose memory can be taken away and given back.", "mzcache");
-  app.require_subcommand(1);
   app.footer(
       "Example:\n  mzcache run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p 'Hello' -p 'And you?' "
       "--evict 50%");
@@ -67,6 +79,11 @@ int main_guarded(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help
     return app.exit(asked);
+  } catch (const CLI::ExtrasError& error) {  // "… was not expected: --bogus"
+    const CLI::App* deepest = asked_for(app);
+    complain(full_name(deepest),
+             std::string(error.what()) + " (allowed: " + names_in(*deepest) + ")");
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {
     const std::string name = full_name(asked_for(app));
     complain(name, std::string(error.what()) + "; see " + name + " --help");
@@ -74,13 +91,16 @@ int main_guarded(int argc, char** argv) {
   }
   const std::string name = full_name(asked_for(app));
   try {
-    return run_chosen(commands);
+    return run_chosen(app, commands);
   } catch (const UsageError& error) {
     complain(name, error.what());
     return kExitUsage;
   } catch (const Interrupted& error) {
     complain(name, error.what());
     return kExitInterrupted;
+  } catch (const Exception& error) {
+    complain(name, error.error().message());
+    return kExitFailed;
   } catch (const std::exception& error) {
     complain(name, error.what());
     return kExitFailed;

@@ -37,7 +37,7 @@ Config CommonOptions::config() const {
       config.set(assignment);
     } catch (const Exception& exception) {
       if (exception.error().code != ErrorCode::kBadConfig) throw;
-      throw UsageError(exception.what());
+      throw UsageError(exception.error().message());
     }
   }
   if (!device.empty()) config.device.name = device;

@@ -107,7 +107,12 @@ void refuse(std::string_view flag, std::string_view value, std::string_view allo
 }
 
 void not_yet(std::string_view what) {
-  throw Exception(Error{ErrorCode::kNotYet, 0, std::string(what), "not yet"});
+  throw Exception(
+      Error{ErrorCode::kNotYet, 0, std::string(what) + (what.empty() ? "" : ": ") + "not yet", ""});
+}
+
+void need(std::string_view flag, const std::string& value, std::string_view what) {
+  if (value.empty()) throw UsageError(std::string(flag) + ": missing; give " + std::string(what));
 }
 
 double number_value(std::string_view flag, const std::string& text, double min, double max) {

@@ -32,7 +32,9 @@ class Interrupted : public std::runtime_error {
 };
 
 [[noreturn]] void refuse(std::string_view flag, std::string_view value, std::string_view allowed);
-// The feature is in the contract and comes later: exit 1.
+// A flag without which the command cannot do anything.
+void need(std::string_view flag, const std::string& value, std::string_view what);
+// The feature is in the contract and comes later: exit 1. "" stands for the whole command.
 [[noreturn]] void not_yet(std::string_view what);
 
 // The value, or a UsageError that begins with the flag.

@@ -131,7 +131,7 @@ Config Config::load(const std::string& path) {
     const auto* table = value.as_table();
     if (table == nullptr) {
       fail(ErrorCode::kBadConfig, where,
-           section + " is a section: write [" + section + "] above its keys");
+           "'" + section + "' is a section; its keys stand below a line with its name in brackets");
     }
     apply_section(config, path, section, *table);
   }

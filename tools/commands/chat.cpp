@@ -265,7 +265,7 @@ class Chat {
       client_.runtime().write_trace(file);
       say("[trace written: " + file + "]");
     } catch (const Exception& exception) {
-      say(std::string("failed: ") + exception.what());
+      say(std::string("failed: ") + exception.error().message());
     }
   }
 
@@ -294,6 +294,7 @@ class Chat {
 };
 
 int run(const ChatOptions& options) {
+  need("-m", options.model, "a GGUF file");
   GenerateOptions generate = options.sampling.options();
   generate.system = options.system;
   SessionOptions session;
@@ -317,7 +318,7 @@ int run(const ChatOptions& options) {
 void add_chat(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<ChatOptions>();
   CLI::App* command = app.add_subcommand("chat", "Talk to a model");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE")->required();
+  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
   command->add_option("--system", options->system, "System message")->type_name("TEXT");
   command->add_option("-c,--context", options->context, "Context limit in tokens (8k = 8192)")
       ->type_name("N");

@@ -12,7 +12,7 @@ void add_later_command(CLI::App& app, Commands& commands, const std::string& nam
   CLI::App* command = app.add_subcommand(name, what + " (not yet)");
   command->allow_extras();
   command->footer("Example:\n  mzcache " + example);
-  commands.push_back({command, [name]() -> int { not_yet(name); }});
+  commands.push_back({command, []() -> int { not_yet(""); }});
 }
 
 }  // namespace

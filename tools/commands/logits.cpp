@@ -178,6 +178,9 @@ void report(const LogitsOptions& options, const std::vector<std::uint32_t>& posi
 }
 
 int run(const CLI::App& app, const LogitsOptions& options) {
+  need("-m", options.model, "a GGUF file");
+  need("--tokens", options.tokens, "ids such as 1,2,3, or @FILE");
+  need("-o", options.output, "the file to write");
   const auto tokens = token_list("--tokens", options.tokens);
   const auto splits = collect_splits(app, options, tokens.size());
   const auto positions = parse_positions(options.positions, tokens.size());
@@ -201,16 +204,13 @@ int run(const CLI::App& app, const LogitsOptions& options) {
 void add_logits(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<LogitsOptions>();
   CLI::App* command = app.add_subcommand("logits", "Write the model's raw output for given tokens");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE")->required();
-  command->add_option("--tokens", options->tokens, "Ids: 1,2,3 or @FILE")
-      ->type_name("IDS")
-      ->required();
+  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
+  command->add_option("--tokens", options->tokens, "Ids: 1,2,3 or @FILE")->type_name("IDS");
   command->add_option("--positions", options->positions, "Rows to write; -1 is the last")
       ->capture_default_str()
       ->type_name("P,P,…");
   command->add_option("-o,--output", options->output, "float32 little-endian, one row a position")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   command->add_option("--evict", options->evictions, "Evict at the --at that follows; repeatable")
       ->type_name("AMOUNT")
       ->allow_extra_args(false);

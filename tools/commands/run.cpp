@@ -191,11 +191,13 @@ Json run_json(Client& client, const ModelInfo& info, const std::vector<TurnResul
 }
 
 int run(const CLI::App& app, const RunOptions& options) {
+  need("-m", options.model, "a GGUF file");
   const std::vector<Turn> turns = collect_turns(app, options);
   GenerateOptions generate = options.sampling.options();
   generate.system = options.system;
   generate.raw = options.raw;
   std::vector<Amount> evictions;
+  evictions.reserve(options.evictions.size());
   for (const std::string& amount : options.evictions) {
     evictions.push_back(amount_value("--evict", amount));
   }
@@ -220,7 +222,7 @@ int run(const CLI::App& app, const RunOptions& options) {
 void add_run(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Answer the turns of one conversation");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE")->required();
+  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
   command->add_option("-p,--prompt", options->prompts, "A user turn; repeatable")
       ->type_name("TEXT")
       ->allow_extra_args(false);

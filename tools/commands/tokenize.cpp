@@ -42,6 +42,7 @@ std::string on_one_line(const std::string& piece) {
 }
 
 int run(const TokenizeFlags& flags, bool prompt_given) {
+  need("-m", flags.model, "a GGUF file");
   const std::string text = prompt_given ? flags.prompt : read_text_file(flags.file);
   const Vocabulary vocabulary = Vocabulary::load(flags.model);
   const auto tokens = vocabulary.tokenize(text, {!flags.no_special, !flags.no_bos});
@@ -63,7 +64,7 @@ int run(const TokenizeFlags& flags, bool prompt_given) {
 void add_tokenize(CLI::App& app, Commands& commands) {
   auto flags = std::make_shared<TokenizeFlags>();
   CLI::App* command = app.add_subcommand("tokenize", "Show the ids a text becomes");
-  command->add_option("-m,--model", flags->model, "GGUF file")->type_name("FILE")->required();
+  command->add_option("-m,--model", flags->model, "GGUF file")->type_name("FILE");
   auto* prompt = command->add_option("-p,--prompt", flags->prompt, "The text")->type_name("TEXT");
   command->add_option("-f,--file", flags->file, "The text from a file; - or none: standard input")
       ->type_name("FILE")

@@ -13,6 +13,7 @@ namespace mzcache::tools {
 namespace {
 
 int summary(const std::string& file, bool json) {
+  need("FILE", file, "a trace written by --trace");
   const auto stages = summarize_trace(file);
   if (json) {
     Json rows = Json::array();
@@ -38,6 +39,13 @@ int summary(const std::string& file, bool json) {
   return kExitDone;
 }
 
+int draw(const std::string& file, const std::string& output) {
+  need("FILE", file, "a trace written by --trace");
+  need("-o", output, "the SVG file to write");
+  draw_trace(file, output);
+  return kExitDone;
+}
+
 struct TraceOptions {
   std::string file;
   std::string output;
@@ -48,24 +56,20 @@ struct TraceOptions {
 
 void add_trace(CLI::App& app, Commands& commands) {
   CLI::App* group = app.add_subcommand("trace", "Read a recorded trace");
-  group->require_subcommand(1);
   group->footer("Example:\n  mzcache trace summary run.json");
 
   auto options = std::make_shared<TraceOptions>();
   CLI::App* sum = group->add_subcommand("summary", "Busy time per stage, and how much overlapped");
-  sum->add_option("FILE", options->file, "Trace written by --trace")->required();
+  sum->add_option("FILE", options->file, "Trace written by --trace");
   sum->add_flag("--json", options->json, "One JSON object on stdout");
   sum->footer("Example:\n  mzcache trace summary run.json --json");
   commands.push_back({sum, [options] { return summary(options->file, options->json); }});
 
   CLI::App* svg = group->add_subcommand("svg", "Draw the timelines");
-  svg->add_option("FILE", options->file, "Trace written by --trace")->required();
-  svg->add_option("-o,--output", options->output, "SVG file")->type_name("FILE")->required();
+  svg->add_option("FILE", options->file, "Trace written by --trace");
+  svg->add_option("-o,--output", options->output, "SVG file")->type_name("FILE");
   svg->footer("Example:\n  mzcache trace svg run.json -o run.svg");
-  commands.push_back({svg, [options] {
-                        draw_trace(options->file, options->output);
-                        return kExitDone;
-                      }});
+  commands.push_back({svg, [options] { return draw(options->file, options->output); }});
 }
 
 }  // namespace mzcache::tools
