@@ -58,6 +58,12 @@ class GroupedMemory final : public UnitMemoryBase {
         transfers_(std::move(transfers)),
         buffers_(device.info().mode == MemoryMode::kBuffers) {}
 
+  ~GroupedMemory() override {
+    for (auto& [key, group] : groups_) close_all(*group, key);
+  }
+  GroupedMemory(const GroupedMemory&) = delete;
+  GroupedMemory& operator=(const GroupedMemory&) = delete;
+
   Result<void> reserve() {
     for (std::uint32_t unit = 0; unit <= layers(); ++unit) {
       const std::uint64_t bytes = weight_bytes(unit);
