@@ -237,7 +237,7 @@ TEST_CASE("threads work on different units at once") {
       std::mt19937 random(static_cast<unsigned>(t));
       for (int round = 0; round < 30; ++round) {
         const auto first = static_cast<std::uint32_t>(t * 10 + random() % 5);
-        const auto run = chunks(0, first, 1 + random() % 5);
+        const auto run = chunks(0, first, static_cast<std::uint32_t>(1 + random() % 5));
         if (!memory.populate(run)) ++wrong;
         for (const UnitId unit : run) {
           const auto bytes = memory.bytes(unit);
