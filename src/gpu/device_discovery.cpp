@@ -114,6 +114,10 @@ std::vector<FoundDevice> find_devices() {
 const FoundDevice* choose_device(const std::vector<FoundDevice>& devices, std::string_view name) {
   const std::string wanted = lowercase(name);
   const FoundDevice* best = nullptr;
+  // One device's name may be part of another's: the whole name wins.
+  for (const FoundDevice& found : devices) {
+    if (!wanted.empty() && lowercase(found.info.name) == wanted) return &found;
+  }
   for (const FoundDevice& found : devices) {
     const bool matches = wanted.empty() ||
                          lowercase(found.info.name).find(wanted) != std::string::npos ||

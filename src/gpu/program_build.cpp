@@ -14,20 +14,20 @@ constexpr std::size_t kWarmUpBytes = 64 * 1024;
 // PoCL compiles a kernel once more for grids at least this wide.
 constexpr std::size_t kWideGrid = 65536;
 
-// "rms_norm.cl:12:3: error: …" → "rms_norm.cl".
+// The file that the log's first error is in: "rms_norm.cl:12:3: error: …", or with the place after
+// the word, as PoCL writes it.
 std::string file_of(const std::string& log, const std::vector<KernelSource>& sources) {
   const std::size_t error = log.find("error:");
-  const std::string head = log.substr(0, error == std::string::npos ? 0 : error);
-  std::size_t best = 0;
-  std::string name = "program";
+  if (error == std::string::npos) return "program";
+  const std::size_t newline = log.rfind('\n', error);
+  const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  const std::string line = log.substr(begin, log.find('\n', error) - begin);
   for (const KernelSource& source : sources) {
-    const std::size_t at = head.rfind(source.name);
-    if (at != std::string::npos && at >= best) {
-      best = at;
-      name = source.name;
+    if (line.find(std::string(source.name) + ":") != std::string::npos) {
+      return std::string(source.name);
     }
   }
-  return name;
+  return "program";
 }
 
 Error compile_error(const Device& device, const cl::Program& program, cl_int status,

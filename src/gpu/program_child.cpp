@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -30,7 +31,7 @@ std::string find_helper(const std::string& configured) {
   const auto directory = self.parent_path();
   for (const auto& candidate :
        {directory / kHelperName, directory / "../libexec/mzcache" / kHelperName,
-        directory / "../bin" / kHelperName}) {
+        std::filesystem::path(MZCACHE_LIBEXEC_DIR) / kHelperName}) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate.string();
   }
   return {};

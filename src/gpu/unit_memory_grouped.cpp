@@ -61,6 +61,12 @@ class GroupedMemory final : public UnitMemoryBase {
 
   [[nodiscard]] bool host_coherent() const noexcept override { return coherent_; }
 
+  ~GroupedMemory() override {
+    for (auto& [key, group] : groups_) close_all(*group, key);
+  }
+  GroupedMemory(const GroupedMemory&) = delete;
+  GroupedMemory& operator=(const GroupedMemory&) = delete;
+
   Result<void> reserve() {
     for (std::uint32_t unit = 0; unit <= layers(); ++unit) {
       const std::uint64_t bytes = weight_bytes(unit);

@@ -22,11 +22,16 @@ std::uint64_t address_of(const std::byte* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
 }
 
+constexpr int kAttemptsMax = 100;  // where the kernel says "again"
+
 int advise(std::byte* begin, std::uint64_t bytes, int advice) {
-  while (madvise(begin, bytes, advice) != 0) {
-    if (errno != EINTR && errno != EAGAIN) return errno;
+  int failed = 0;
+  for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {
+    if (madvise(begin, bytes, advice) == 0) return 0;
+    failed = errno;
+    if (failed != EINTR && failed != EAGAIN) break;
   }
-  return 0;
+  return failed;
 }
 
 // Kernels before 5.14 have no MADV_POPULATE_WRITE: each page is touched instead.

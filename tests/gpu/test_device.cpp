@@ -1,6 +1,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <thread>
 
@@ -23,6 +24,30 @@ FoundDevice synthetic(const char* name, bool gpu, bool cpu, bool svm) {
   return found;
 }
 
+DeviceOptions named(std::string name) {
+  DeviceOptions options;
+  options.name = std::move(name);
+  return options;
+}
+
+DeviceOptions with_kernels(std::string kernels) {
+  DeviceOptions options;
+  options.kernels = std::move(kernels);
+  return options;
+}
+
+DeviceOptions with_pinning(std::string pin_workers) {
+  DeviceOptions options;
+  options.pin_workers = std::move(pin_workers);
+  return options;
+}
+
+DeviceOptions with_memory(std::string mode) {
+  DeviceOptions options;
+  options.force_memory = std::move(mode);
+  return options;
+}
+
 ErrorCode open_error(const DeviceOptions& options) {
   auto device = Device::open(options);
   return device ? ErrorCode::kOk : device.error().code;
@@ -40,6 +65,10 @@ TEST_CASE("a GPU with shared memory is the best device, a processor the last res
   CHECK(choose_device(devices, "synthetic")->info.name == "New GPU");
   CHECK(choose_device(devices, "absent") == nullptr);
   CHECK(choose_device({}, "") == nullptr);
+  const std::vector<FoundDevice> alike = {synthetic("GPU Pro", true, false, true),
+                                          synthetic("GPU", true, false, true)};
+  CHECK(choose_device(alike, "gpu")->info.name == "GPU");
+  CHECK(choose_device(alike, "gp")->info.name == "GPU Pro");
   const std::vector<FoundDevice> weak = {devices[0], devices[1]};
   CHECK(choose_device(weak, "")->info.name == "Old GPU");
 }
@@ -53,7 +82,7 @@ TEST_CASE("memory modes have names that parse") {
   CHECK_FALSE(parse_memory_mode(""));
 }
 
-TEST_CASE("every device is listed with what it can do") {
+TEST_CASE("every device is listed with what it can do", "[oclgrind]") {
   const auto devices = list_devices();
   REQUIRE_FALSE(devices.empty());
   for (const DeviceInfo& info : devices) {
@@ -74,7 +103,7 @@ TEST_CASE("a device opens by part of its name in any case") {
   REQUIRE_FALSE(devices.empty());
   std::string name = devices[0].name;
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  auto device = Device::open({.name = name});
+  auto device = Device::open(named(name));
   REQUIRE(device);
   CHECK((*device)->info().name == devices[0].name);
   CHECK((*device)->queue().getInfo<CL_QUEUE_PROPERTIES>() == CL_QUEUE_PROFILING_ENABLE);
@@ -94,19 +123,19 @@ TEST_CASE("a processor that takes plain pointers gets our own mappings") {
   CHECK_FALSE((*device)->at_least(9, 0));
 }
 
-TEST_CASE("options that name nothing are refused, with what there is") {
-  CHECK(open_error({.name = "no such device"}) == ErrorCode::kNotFound);
-  auto absent = Device::open({.name = "no such device"});
+TEST_CASE("options that name nothing are refused, with what there is", "[oclgrind]") {
+  CHECK(open_error(named("no such device")) == ErrorCode::kNotFound);
+  auto absent = Device::open(named("no such device"));
   CHECK(absent.error().message().find(list_devices()[0].name) != std::string::npos);
-  CHECK(open_error({.kernels = "cpu"}) == ErrorCode::kNotYet);
-  CHECK(open_error({.kernels = "fast"}) == ErrorCode::kBadConfig);
-  CHECK(open_error({.pin_workers = "maybe"}) == ErrorCode::kBadConfig);
-  CHECK(open_error({.force_memory = "somewhere"}) == ErrorCode::kBadArgument);
-  CHECK(open_error({.kernels = "portable", .force_memory = "buffers"}) == ErrorCode::kOk);
+  CHECK(open_error(with_kernels("cpu")) == ErrorCode::kNotYet);
+  CHECK(open_error(with_kernels("fast")) == ErrorCode::kBadConfig);
+  CHECK(open_error(with_pinning("maybe")) == ErrorCode::kBadConfig);
+  CHECK(open_error(with_memory("somewhere")) == ErrorCode::kBadArgument);
+  CHECK(open_error(with_kernels("portable")) == ErrorCode::kOk);
 }
 
 TEST_CASE("a notice is said once") {
-  auto device = Device::open({.force_memory = "buffers"});
+  auto device = Device::open(with_memory("buffers"));
   REQUIRE(device);
   const std::size_t before = (*device)->notices().size();
   (*device)->add_notice("the same");

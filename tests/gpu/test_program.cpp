@@ -48,6 +48,19 @@ void write_file(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+DeviceOptions with_cache(std::string directory, std::string compiler) {
+  DeviceOptions options;
+  options.cache_directory = std::move(directory);
+  options.compiler = std::move(compiler);
+  return options;
+}
+
+DeviceOptions with_memory(std::string mode) {
+  DeviceOptions options;
+  options.force_memory = std::move(mode);
+  return options;
+}
+
 std::unique_ptr<Device> open_device() {
   auto device = Device::open({});
   REQUIRE(device);
@@ -203,7 +216,7 @@ TEST_CASE("the file's name depends on options and sources") {
   CHECK(path == binary_path(*device, "/c", "-DA", one));
   CHECK(path != binary_path(*device, "/c", "-DB", one));
   CHECK(path != binary_path(*device, "/c", "-DA", other));
-  auto buffers = Device::open({.force_memory = "buffers"});
+  auto buffers = Device::open(with_memory("buffers"));
   REQUIRE(buffers);
   if (device->info().mode != MemoryMode::kBuffers) {
     CHECK(build_options(*device) != build_options(**buffers));
@@ -270,7 +283,7 @@ TEST_CASE("launch every kernel in a fresh process", "[.fresh-process]") {
   const char* driver_cache = std::getenv("POCL_CACHE_DIR");
   REQUIRE(cache != nullptr);
   REQUIRE(driver_cache != nullptr);
-  auto device = Device::open({.cache_directory = cache, .compiler = "/bin/false"});
+  auto device = Device::open(with_cache(cache, "/bin/false"));
   REQUIRE(device);
   auto program = load_program(**device, {cache, "/bin/false"});
   REQUIRE(program);
@@ -283,7 +296,7 @@ TEST_CASE("launch every kernel in a fresh process", "[.fresh-process]") {
 TEST_CASE("a saved program launches without compiling where the driver has never seen it") {
   // Kept between runs: compiling all kernels takes long.
   const std::string cache = std::string(MZCACHE_BINARY_DIR) + "/test_gpu_cache";
-  auto device = Device::open({.cache_directory = cache});
+  auto device = Device::open(with_cache(cache, ""));
   REQUIRE(device);
   auto program = load_program(**device, {cache, ""});
   REQUIRE(program);

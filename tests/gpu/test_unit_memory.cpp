@@ -24,10 +24,16 @@ struct World {
   std::unique_ptr<UnitMemory> memory;
 };
 
+DeviceOptions with_memory(const char* mode) {
+  DeviceOptions options;
+  options.force_memory = mode;
+  return options;
+}
+
 // No device where it lacks the mode.
 World world_of(const char* mode, UnitMemory::Options options = {}) {
   World world;
-  auto device = Device::open({.force_memory = mode});
+  auto device = Device::open(with_memory(mode));
   if (!device) {
     REQUIRE(device.error().code == ErrorCode::kUnsupported);
     return world;
@@ -78,7 +84,7 @@ kernel void add_one(global uint* base, ulong offset, ulong bytes) {
 
 }  // namespace
 
-TEST_CASE("host and device see the same unit in every memory mode") {
+TEST_CASE("host and device see the same unit in every memory mode", "[oclgrind]") {
   const char* mode = GENERATE("host-mapping", "fine-svm", "coarse-svm", "buffers");
   CAPTURE(mode);
   World world = world_of(mode);
@@ -112,7 +118,8 @@ TEST_CASE("host and device see the same unit in every memory mode") {
   }
 }
 
-TEST_CASE("units are populated once, come back zeroed and leave their neighbours alone") {
+TEST_CASE("units are populated once, come back zeroed and leave their neighbours alone",
+          "[oclgrind]") {
   const char* mode = GENERATE("host-mapping", "fine-svm", "coarse-svm", "buffers");
   CAPTURE(mode);
   World world = world_of(mode);
@@ -146,7 +153,7 @@ TEST_CASE("units are populated once, come back zeroed and leave their neighbours
   REQUIRE(memory.open_context(0, 4));
 }
 
-TEST_CASE("what is no unit or no run is refused") {
+TEST_CASE("what is no unit or no run is refused", "[oclgrind]") {
   const char* mode = GENERATE("host-mapping", "fine-svm", "buffers");
   CAPTURE(mode);
   World world = world_of(mode);
@@ -166,7 +173,7 @@ TEST_CASE("what is no unit or no run is refused") {
   CHECK(memory.populate({}).ok());
 }
 
-TEST_CASE("sizes must be whole blocks") {
+TEST_CASE("sizes must be whole blocks", "[oclgrind]") {
   auto device = Device::open({});
   REQUIRE(device);
   const auto code = [&](const UnitSizes& sizes) {
@@ -180,8 +187,8 @@ TEST_CASE("sizes must be whole blocks") {
   CHECK(code({{4096}, 4096, 100}) == ErrorCode::kBadArgument);
 }
 
-TEST_CASE("an allocation larger than the device allows is refused by name") {
-  auto device = Device::open({.force_memory = "buffers"});
+TEST_CASE("an allocation larger than the device allows is refused by name", "[oclgrind]") {
+  auto device = Device::open(with_memory("buffers"));
   REQUIRE(device);
   const std::uint64_t limit = (*device)->info().allocation_bytes_max;
   auto memory = UnitMemory::create(**device, {{4096}, limit / 4096 * 4096 + 4096, 4096}, {});
@@ -190,7 +197,7 @@ TEST_CASE("an allocation larger than the device allows is refused by name") {
   CHECK(memory.error().message().find("output head") != std::string::npos);
 }
 
-TEST_CASE("a populate that fails leaves nothing behind") {
+TEST_CASE("a populate that fails leaves nothing behind", "[oclgrind]") {
   const char* mode = GENERATE("host-mapping", "fine-svm", "coarse-svm", "buffers");
   const int fail_at = GENERATE(1, 2, 3);
   CAPTURE(mode, fail_at);
@@ -230,7 +237,7 @@ TEST_CASE("threads work on different units at once") {
       std::mt19937 random(static_cast<unsigned>(t));
       for (int round = 0; round < 30; ++round) {
         const auto first = static_cast<std::uint32_t>(t * 10 + random() % 5);
-        const auto run = chunks(0, first, 1 + random() % 5);
+        const auto run = chunks(0, first, static_cast<std::uint32_t>(1 + random() % 5));
         if (!memory.populate(run)) ++wrong;
         for (const UnitId unit : run) {
           const auto bytes = memory.bytes(unit);

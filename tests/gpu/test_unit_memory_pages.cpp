@@ -103,7 +103,9 @@ TEST_CASE("PSS follows populate and release of chunks in any order") {
   const unsigned seed = std::random_device{}();
   CAPTURE(chunk, huge, seed);
   std::mt19937 random(seed);
-  auto memory = mapped_memory(**device, chunk, {.huge_pages = huge});
+  UnitMemory::Options options;
+  options.huge_pages = huge;
+  auto memory = mapped_memory(**device, chunk, options);
   constexpr std::uint32_t kChunks = 60;
   REQUIRE(memory->open_context(0, kChunks));
   std::set<std::uint32_t> resident;
