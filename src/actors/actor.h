@@ -6,7 +6,11 @@
 // SimDispatcher (one heap ordered by virtual time).
 //
 // An actor that also waits on a device has `WaitSource* wait_source()` and
-// `void on_device() noexcept`, called whenever the device may have completions.
+// `void on_device() noexcept`, called whenever the device may have completions. Where it also has
+// `bool idle() const noexcept`, a dispatcher's stop() waits until it answers true (nothing in
+// flight).
+//
+// An actor may say what a message's handling counts as: `static Stage stage(const Message&)`.
 //
 // Order: messages of one sender to one receiver arrive in the order sent; nothing else is promised.
 #pragma once
@@ -84,6 +88,7 @@ template <class A>
 struct Ref {
   A* actor = nullptr;
   Address<typename A::Inbox>* address = nullptr;
+  std::uint32_t track = 0;  // its row on the timeline, for spans the actor records itself
 
   template <class Message>
   [[nodiscard]] Port<Message> port() const {

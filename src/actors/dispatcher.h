@@ -6,14 +6,13 @@
 //   …
 //   dispatcher.stop();   // every inbox drained, every thread joined
 //
-// spawn() constructs the actor as A(args…). The dispatcher owns it until its own destruction.
+// spawn() constructs the actor as A(args…). The dispatcher owns it until its own destruction;
+// actors are destroyed in the reverse order of their spawning.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <span>
+#include <cstdint>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "actors/actor.h"
 #include "actors/timeline.h"
@@ -23,8 +22,17 @@ namespace mzcache::actors {
 // One actor and its inbox, as a dispatcher sees it.
 class Cell {
  public:
+  Cell(ActorSpec spec, std::uint32_t track) : spec_(std::move(spec)), track_(track) {}
   virtual ~Cell() = default;
-  [[nodiscard]] virtual const ActorSpec& spec() const noexcept = 0;
+  Cell(const Cell&) = delete;
+  Cell& operator=(const Cell&) = delete;
+
+  [[nodiscard]] const ActorSpec& spec() const noexcept { return spec_; }
+  [[nodiscard]] std::uint32_t track() const noexcept { return track_; }
+
+ private:
+  ActorSpec spec_;
+  std::uint32_t track_;
 };
 
 class Dispatcher {

@@ -10,22 +10,38 @@ class Category final : public std::error_category {
   [[nodiscard]] const char* name() const noexcept override { return "mzcache"; }
   [[nodiscard]] std::string message(int value) const override {
     switch (static_cast<ErrorCode>(value)) {
-      case ErrorCode::kOk: return "ok";
-      case ErrorCode::kBadArgument: return "bad argument";
-      case ErrorCode::kBadConfig: return "bad configuration";
-      case ErrorCode::kNotFound: return "not found";
-      case ErrorCode::kNotYet: return "not yet";
-      case ErrorCode::kBadFormat: return "bad format";
-      case ErrorCode::kUnsupported: return "unsupported";
-      case ErrorCode::kIo: return "input/output error";
-      case ErrorCode::kNoSpace: return "no space left";
-      case ErrorCode::kNoMemory: return "out of memory";
-      case ErrorCode::kChecksum: return "checksum mismatch";
-      case ErrorCode::kDevice: return "compute device failed";
-      case ErrorCode::kCompile: return "kernel did not build";
-      case ErrorCode::kCancelled: return "cancelled";
-      case ErrorCode::kContextFull: return "context full";
-      case ErrorCode::kInternal: return "internal error";
+      case ErrorCode::kOk:
+        return "ok";
+      case ErrorCode::kBadArgument:
+        return "bad argument";
+      case ErrorCode::kBadConfig:
+        return "bad configuration";
+      case ErrorCode::kNotFound:
+        return "not found";
+      case ErrorCode::kNotYet:
+        return "not yet";
+      case ErrorCode::kBadFormat:
+        return "bad format";
+      case ErrorCode::kUnsupported:
+        return "unsupported";
+      case ErrorCode::kIo:
+        return "input/output error";
+      case ErrorCode::kNoSpace:
+        return "no space left";
+      case ErrorCode::kNoMemory:
+        return "out of memory";
+      case ErrorCode::kChecksum:
+        return "checksum mismatch";
+      case ErrorCode::kDevice:
+        return "compute device failed";
+      case ErrorCode::kCompile:
+        return "kernel did not build";
+      case ErrorCode::kCancelled:
+        return "cancelled";
+      case ErrorCode::kContextFull:
+        return "context full";
+      case ErrorCode::kInternal:
+        return "internal error";
     }
     return "unknown";
   }

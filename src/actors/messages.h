@@ -65,13 +65,15 @@ struct DecodeChunk {
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
   StagingLease staging;  // empty where the bytes lie in the in-memory swap
+  std::uint64_t bytes_read = 0;  // passed on to UnitReady
+  Nanoseconds read{0};
 };
 // Allocator (fresh), reader or decompressor → coordinator: the content is there.
 struct UnitReady {
   UnitId unit;
   std::uint64_t bytes_read = 0;
-  std::uint64_t bytes_decoded = 0;
-  Nanoseconds read{0};    // time with the unit's requests in flight
+  std::uint64_t bytes_decoded = 0;  // raw bytes
+  Nanoseconds read{0};    // time with requests in flight since the reader's last report
   Nanoseconds decode{0};
 };
 // Reader or decompressor → coordinator: the unit's memory is allocated, its content is not right.
@@ -120,6 +122,8 @@ struct StageComputed {
 struct LayerComputed {
   std::uint64_t request = 0;
   std::uint32_t layer = 0;
+  Nanoseconds begin{0};
+  Nanoseconds end{0};
 };
 // Prefill → coordinator: the slice is done and the queue drained. logits: one span per wanted row,
 // valid until the next ComputeTokens.

@@ -111,6 +111,7 @@ struct ModelDescription {
   std::uint32_t heads = 0;
   std::uint32_t kv_heads = 0;
   std::uint32_t head_dim = 0;
+  std::uint32_t chunk_tokens = kChunkTokens;
   std::uint32_t vocabulary = 0;  // rows of the output head
   std::uint32_t context_length = 0;
   float norm_epsilon = 1e-5F;
@@ -123,7 +124,7 @@ struct ModelDescription {
   EmbeddingDescription embedding;
 
   [[nodiscard]] ChunkLayout chunk_layout() const noexcept {
-    return {ChunkLayout::Order::kTiled, kv_heads, head_dim, kChunkTokens};
+    return {ChunkLayout::Order::kTiled, kv_heads, head_dim, chunk_tokens};
   }
   [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return chunk_layout().bytes(); }
   // Sum of all weight units, the head included.

@@ -88,9 +88,13 @@ class SharedMemory {
   virtual void release(std::span<const UnitId> units) noexcept = 0;
   // The unit's address range (populated or not). Size: whole blocks of kBlockAlignment.
   [[nodiscard]] virtual std::span<std::byte> bytes(UnitId unit) noexcept = 0;
-  // One segment of kSegmentBytes for the in-memory swap, populated.
-  [[nodiscard]] virtual Result<std::span<std::byte>> acquire_segment() = 0;
-  virtual void release_segment(std::span<std::byte> segment) noexcept = 0;
+  // The in-memory swap's address range: reserved once, at least `bytes` long, aligned to
+  // kSegmentBytes. Its segments get memory and give it back one by one.
+  [[nodiscard]] virtual Result<std::span<std::byte>> reserve_swap(std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual Result<void> populate_segment(std::size_t index) = 0;
+  virtual void release_segment(std::size_t index) noexcept = 0;
+  // True where the host may read a resident unit at any time, without begin/end_host_access.
+  [[nodiscard]] virtual bool host_coherent() const noexcept { return true; }
   // Coarse-grain devices need the host's view closed before the device reads: called by the actor
   // that filled the unit, and by whoever reads a unit on the host. No-ops where memory is coherent.
   virtual void begin_host_access(UnitId) noexcept {}
@@ -202,6 +206,11 @@ class KvCodec {
   // Most bytes an encoded chunk of token_count tokens takes (header included).
   [[nodiscard]] virtual std::uint64_t bound(const ChunkLayout& layout,
                                             std::uint32_t token_count) const noexcept = 0;
+  // What an encoded chunk usually takes: what plans start from until sizes are known.
+  [[nodiscard]] virtual std::uint64_t typical_bytes(const ChunkLayout& layout,
+                                                    std::uint32_t token_count) const noexcept {
+    return bound(layout, token_count);
+  }
   // Bytes of scratch encode and decode want.
   [[nodiscard]] virtual std::uint64_t scratch_bytes(const ChunkLayout& layout) const noexcept = 0;
   // Encoded size, at most bound(). kBadArgument where `out` or `scratch` is too small.

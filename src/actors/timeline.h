@@ -21,8 +21,8 @@ enum class Stage : std::uint8_t {
   kDecode,
   kEncode,
   kRelease,
-  kCompute,   // the device works on a layer
-  kWait,      // the device has nothing to do although a slice is under way
+  kCompute,  // the device works on a layer
+  kWait,     // the device has nothing to do although a slice is under way
   kCount,
 };
 [[nodiscard]] std::string_view stage_name(Stage stage) noexcept;
@@ -70,9 +70,9 @@ class Timeline {
 // Busy time per stage and how much of it overlapped with the others.
 struct StageSummary {
   Stage stage = Stage::kHandler;
-  Nanoseconds busy{0};             // union of the stage's spans
-  Nanoseconds with_compute{0};     // of it, while the device computed
-  Nanoseconds with_others{0};      // of it, while any other stage was busy
+  Nanoseconds busy{0};          // union of the stage's spans
+  Nanoseconds with_compute{0};  // of it, while the device computed
+  Nanoseconds with_others{0};   // of it, while any other stage of work was (no kHandler, kWait)
   std::uint64_t spans = 0;
   std::uint64_t bytes = 0;
 };
@@ -86,7 +86,7 @@ struct TraceSummary {
 // A trace read back from its JSON file.
 struct TraceFile {
   std::vector<std::string> tracks;
-  std::vector<SpanRecord> spans;   // names point into `names`
+  std::vector<SpanRecord> spans;  // names point into `names`
   std::vector<std::unique_ptr<std::string>> names;
 };
 [[nodiscard]] Result<TraceFile> read_chrome_json(const std::string& path);

@@ -18,7 +18,6 @@ namespace mzcache::engine {
 
 using actors::ModelDescription;
 
-struct GgufArray;
 // Integers keep their sign; all unsigned widths are uint64, all signed int64, floats double.
 using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string,
                                std::vector<std::uint64_t>, std::vector<std::int64_t>,
@@ -44,6 +43,8 @@ class GgufFile {
   [[nodiscard]] std::uint64_t file_bytes() const noexcept { return file_bytes_; }
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
   [[nodiscard]] std::uint64_t alignment() const noexcept { return alignment_; }
+  // Hash of header, file size and (where opened from disk) modification time.
+  [[nodiscard]] std::uint64_t identity() const noexcept { return identity_; }
   [[nodiscard]] const std::map<std::string, GgufValue, std::less<>>& metadata() const {
     return metadata_;
   }
@@ -51,7 +52,7 @@ class GgufFile {
   [[nodiscard]] const GgufTensor* tensor(std::string_view name) const noexcept;
 
   // Typed look-ups. Missing: nullopt / the fallback. Present with another type: an error that names
-  // the key, the type found and the type wanted.
+  // the key, the type found and the type wanted. Missing lists are empty, texts() never null.
   [[nodiscard]] Result<std::optional<std::string>> text(std::string_view key) const;
   [[nodiscard]] Result<std::optional<std::uint64_t>> integer(std::string_view key) const;
   [[nodiscard]] Result<std::optional<double>> number(std::string_view key) const;
@@ -61,10 +62,12 @@ class GgufFile {
   [[nodiscard]] Result<std::vector<double>> numbers(std::string_view key) const;
 
  private:
+  struct Parts;
   std::string path_;
   std::uint64_t file_bytes_ = 0;
   std::uint32_t version_ = 0;
   std::uint64_t alignment_ = 32;
+  std::uint64_t identity_ = 0;
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
 };

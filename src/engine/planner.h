@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "actors/units.h"
@@ -15,19 +16,19 @@ enum class EvictionPaths : std::uint8_t { kHybrid, kMemory, kStorage };
 
 // Rates of the two restore paths, bytes of chunk or weights per second.
 struct RestoreProfile {
-  double read_bytes_per_s = 2.5e9;      // storage into fresh unit buffers
-  double decode_bytes_per_s = 6.0e9;    // of decoded (FP16) bytes, all workers together
+  double read_bytes_per_s = 2.5e9;    // storage into fresh unit buffers
+  double decode_bytes_per_s = 6.0e9;  // of decoded (FP16) bytes, all workers together
   double allocate_bytes_per_s = 20.0e9;
-  double decode_cpu_s_per_byte = 0;     // CPU time of decoding one decoded byte
+  double decode_cpu_s_per_byte = 0;  // CPU time of decoding one decoded byte
 };
 
 struct PlannerOptions {
   EvictionOrder order = EvictionOrder::kBackwardOut;
   EvictionPaths paths = EvictionPaths::kHybrid;
-  std::uint64_t seed = 1;         // random-out
-  double cpu_price = 0;           // 0 is the paper's rule
+  std::uint64_t seed = 1;  // random-out
+  double cpu_price = 0;    // 0 is the paper's rule
   std::uint32_t cores = 1;
-  bool lossless_only = false;     // codec "none": raw chunks to the swap file, memory path closed
+  bool lossless_only = false;  // codec "none": raw chunks to the swap file, memory path closed
 };
 
 // Where a unit is, as the planner sees it. At most one copy is the working one; `stored_clean` and
@@ -42,11 +43,12 @@ struct PlannedUnit {
   std::uint64_t compressed_bytes = 0;  // in the in-memory swap (bound or running mean if not yet)
   bool stored_clean = false;
   bool compressed_clean = false;
+  bool stored_compressed = false;  // the stored form (working or clean) is the encoded one
 };
 
 struct PlannerInput {
   std::uint32_t layers = 0;
-  std::vector<PlannedUnit> units;          // any order; every unit of the model and its contexts
+  std::vector<PlannedUnit> units;  // any order; every unit of the model and its contexts
   RestoreProfile profile;
   std::uint64_t memory_swap_free = ~0ULL;  // bytes the in-memory swap may still take
   std::uint64_t storage_free = ~0ULL;      // bytes the swap file may still take
@@ -54,6 +56,9 @@ struct PlannerInput {
 
 enum class EvictionStage : std::uint8_t { kKvOnly, kKvAndW, kWOnly, kCompKv };
 
+// One unit's move. A step of stage kCompKv leaves the chunk in the swap file in its encoded form;
+// from kResident it means that encoding and writing happen in one go (the plan would compress the
+// chunk and then need that room too). Moves for which a clean copy exists need no work.
 struct EvictionStep {
   actors::UnitId unit;
   UnitPlace from = UnitPlace::kResident;
@@ -75,5 +80,9 @@ class EvictionPlanner {
   // Frees at least `bytes`, or all that the budgets allow. Pure and thread-safe.
   [[nodiscard]] virtual EvictionPlan plan(const PlannerInput& input, std::uint64_t bytes) const = 0;
 };
+
+// The paper's four stages with a fractional r, which is carried by balancing what the two restore
+// paths owe rather than by counting (so it follows from the residency alone).
+[[nodiscard]] std::unique_ptr<EvictionPlanner> make_planner(const PlannerOptions& options);
 
 }  // namespace mzcache::engine

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "actors/ports.h"
 #include "actors/model_description.h"
+#include "actors/ports.h"
 #include "gpu/program.h"
 #include "gpu/unit_memory.h"
 
@@ -12,7 +12,7 @@ namespace mzcache::gpu {
 
 struct ComputeOptions {
   std::uint32_t slice_tokens_max = 512;
-  std::uint32_t context_tokens_max = 0;  // positions of the longest context
+  std::uint32_t context_tokens_max = 0;  // positions of the longest context; 0: the model's own
 };
 
 // `memory`, `device` outlive the queue. kUnsupported where the model needs what the set lacks.

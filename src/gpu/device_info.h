@@ -37,13 +37,13 @@ struct DeviceInfo {
 };
 
 struct DeviceOptions {
-  std::string name;                  // substring, empty: best available
+  std::string name = {};             // substring, empty: best available
   std::string kernels = "auto";      // auto | portable | cpu
   std::string pin_workers = "auto";  // auto | true | false
-  std::string force_memory;          // tests: a MemoryMode's name, empty: by capability
+  std::string force_memory = {};     // tests: a MemoryMode's name, empty: by capability
   // Where the capability test's program is kept and who compiles it, as in ProgramOptions.
-  std::string cache_directory;
-  std::string compiler;
+  std::string cache_directory = {};
+  std::string compiler = {};
 };
 
 // Every OpenCL device of the system; empty where there is none.

@@ -13,10 +13,10 @@ namespace mzcache::gpu {
 
 // Activations between operations, one row per token. Widths follow from the model (slot_width).
 enum class Slot : std::uint8_t {
-  kHidden,    // the residual stream
-  kNormed,    // input of a block, or its output on the way to a norm behind it
-  kQuery,     // heads × head_dim
-  kKey,       // kv_heads × head_dim
+  kHidden,  // the residual stream
+  kNormed,  // input of a block, or its output on the way to a norm behind it
+  kQuery,   // heads × head_dim
+  kKey,     // kv_heads × head_dim
   kValue,
   kAttended,  // attention's output
   kGate,      // feed_forward
@@ -30,7 +30,7 @@ enum class OperationKind : std::uint8_t {
   kMatmul,     // out (+)= W · in (+ bias)
   kRopeStore,  // rotate Q and K; K and V into the chunks
   kAttention,
-  kGate,       // gate = activation(gate) · up
+  kGate,  // gate = activation(gate) · up
 };
 
 enum class GateKind : std::uint32_t { kSilu = 0, kGelu = 1 };  // as in kernels/activation.cl

@@ -18,10 +18,10 @@ constexpr std::uint32_t kHeadDimMax = 256;  // private sums of kernels/attention
 constexpr std::uint32_t kColumnsMultiple = 32;
 
 constexpr std::array<const char*, static_cast<std::size_t>(LayerTensor::kCount)> kTensorNames = {
-    "attn_norm",   "attn_q",      "attn_k",      "attn_v",
-    "attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_q_norm",
-    "attn_k_norm", "attn_output", "post_attention_norm", "ffn_norm",
-    "ffn_gate",    "ffn_up",      "ffn_down",    "post_ffw_norm"};
+    "attn_norm",           "attn_q",      "attn_k",      "attn_v",      "attn_q.bias",
+    "attn_k.bias",         "attn_v.bias", "attn_q_norm", "attn_k_norm", "attn_output",
+    "post_attention_norm", "ffn_norm",    "ffn_gate",    "ffn_up",      "ffn_down",
+    "post_ffw_norm"};
 
 Error bad(ErrorCode code, const ModelDescription& model, const std::string& context) {
   return Error{code, 0, "prepare " + (model.file.empty() ? model.architecture : model.file),
@@ -82,10 +82,22 @@ class ModelChecker {
     const std::uint32_t hidden = model_.hidden;
     const std::uint32_t ffn = model_.feed_forward;
     const std::array<Shape, static_cast<std::size_t>(LayerTensor::kCount)> shapes = {
-        {{1, hidden, true},          {query, hidden},        {kv, hidden},      {kv, hidden},
-         {1, query, true},           {1, kv, true},          {1, kv, true},     {1, model_.head_dim, true},
-         {1, model_.head_dim, true}, {hidden, query},        {1, hidden, true}, {1, hidden, true},
-         {ffn, hidden},              {ffn, hidden},          {hidden, ffn},     {1, hidden, true}}};
+        {{1, hidden, true},
+         {query, hidden},
+         {kv, hidden},
+         {kv, hidden},
+         {1, query, true},
+         {1, kv, true},
+         {1, kv, true},
+         {1, model_.head_dim, true},
+         {1, model_.head_dim, true},
+         {hidden, query},
+         {1, hidden, true},
+         {1, hidden, true},
+         {ffn, hidden},
+         {ffn, hidden},
+         {hidden, ffn},
+         {1, hidden, true}}};
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const TensorView& view = description.tensors[i];
       // Vectors are optional, matrices are not.

@@ -18,8 +18,8 @@ Result<std::unique_ptr<StopFlag>> StopFlag::create(const Device& device) {
     case MemoryMode::kHostMapping:
       return flag;
     case MemoryMode::kFineSvm: {
-      void* memory = clSVMAlloc(device.context()(),
-                                CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, 64, 0);
+      void* memory =
+          clSVMAlloc(device.context()(), CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, 64, 0);
       if (memory == nullptr) return Error{ErrorCode::kNoMemory, 0, "allocate stop flag", ""};
       flag->shared_ = new (memory) std::atomic<int>(0);
       return flag;

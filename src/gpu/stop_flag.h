@@ -8,8 +8,8 @@
 
 namespace mzcache::gpu {
 
-// set() may come from any thread, at any time; it reaches the device without waiting for the compute
-// queue. clear() only while nothing is enqueued.
+// set() may come from any thread, at any time; it reaches the device without waiting for the
+// compute queue. clear() only while nothing is enqueued.
 class StopFlag {
  public:
   [[nodiscard]] static Result<std::unique_ptr<StopFlag>> create(const Device& device);

@@ -50,26 +50,19 @@ std::string unit_name(actors::UnitId unit) {
          ", context " + std::to_string(unit.context);
 }
 
-Result<std::span<std::byte>> SegmentMemory::acquire() {
-  auto reservation = PageReservation::create(actors::kSegmentBytes);
-  if (!reservation) return reservation.error();
-  if (auto populated = populate_pages(reservation->data(), actors::kSegmentBytes, huge_, fault_);
-      !populated) {
-    return populated.error();
-  }
-  std::byte* data = reservation->data();
-  const std::lock_guard lock(mutex_);
-  segments_.emplace(data, std::move(*reservation));
-  return std::span(data, actors::kSegmentBytes);
+Result<std::span<std::byte>> SwapRange::reserve(std::uint64_t bytes) {
+  auto pages = PageReservation::create(actors::align_up(bytes, actors::kSegmentBytes));
+  if (!pages) return pages.error();
+  pages_ = std::move(*pages);
+  return std::span(pages_.data(), pages_.bytes());
 }
 
-void SegmentMemory::release(std::span<std::byte> segment) noexcept {
-  PageReservation unmapped;  // outside the lock
-  const std::lock_guard lock(mutex_);
-  const auto found = segments_.find(segment.data());
-  if (found == segments_.end()) return;
-  unmapped = std::move(found->second);
-  segments_.erase(found);
+Result<void> SwapRange::populate(std::size_t segment) {
+  return populate_pages(at(segment), actors::kSegmentBytes, huge_, fault_);
+}
+
+void SwapRange::release(std::size_t segment) noexcept {
+  release_pages(at(segment), actors::kSegmentBytes);
 }
 
 Result<std::unique_ptr<UnitMemory>> UnitMemory::create(Device& device, const UnitSizes& sizes,

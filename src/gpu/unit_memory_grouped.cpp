@@ -56,7 +56,10 @@ class GroupedMemory final : public UnitMemoryBase {
       : UnitMemoryBase(sizes, options),
         device_(device),
         transfers_(std::move(transfers)),
-        buffers_(device.info().mode == MemoryMode::kBuffers) {}
+        buffers_(device.info().mode == MemoryMode::kBuffers),
+        coherent_(device.info().mode == MemoryMode::kFineSvm) {}
+
+  [[nodiscard]] bool host_coherent() const noexcept override { return coherent_; }
 
   ~GroupedMemory() override {
     for (auto& [key, group] : groups_) close_all(*group, key);
@@ -307,6 +310,7 @@ class GroupedMemory final : public UnitMemoryBase {
   const Device& device_;
   const cl::CommandQueue transfers_;
   const bool buffers_;
+  const bool coherent_;
   std::vector<PageReservation> weight_ranges_;  // buffers only: of each layer, then the head
   mutable std::mutex mutex_;                    // guards all below
   std::map<std::uint32_t, ContextRanges> contexts_;

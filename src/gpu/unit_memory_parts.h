@@ -17,30 +17,40 @@ namespace mzcache::gpu {
 [[nodiscard]] bool is_run(std::span<const actors::UnitId> run) noexcept;
 [[nodiscard]] std::string unit_name(actors::UnitId unit);  // "KV chunk 3 of layer 2, context 0"
 
-// Segments of the in-memory swap, each a huge page of its own mapping. Thread-safe.
-class SegmentMemory {
+// The in-memory swap's range: addresses once, memory segment by segment (a huge page each). Different
+// segments may be used from different threads.
+class SwapRange {
  public:
-  SegmentMemory(bool huge, PopulateFault fault) : huge_(huge), fault_(std::move(fault)) {}
-  [[nodiscard]] Result<std::span<std::byte>> acquire();
-  void release(std::span<std::byte> segment) noexcept;
+  SwapRange(bool huge, PopulateFault fault) : huge_(huge), fault_(std::move(fault)) {}
+  [[nodiscard]] Result<std::span<std::byte>> reserve(std::uint64_t bytes);
+  [[nodiscard]] Result<void> populate(std::size_t segment);
+  void release(std::size_t segment) noexcept;
 
  private:
+  [[nodiscard]] std::byte* at(std::size_t segment) const noexcept {
+    return pages_.data() + segment * actors::kSegmentBytes;
+  }
+
   const bool huge_;
   const PopulateFault fault_;
-  std::mutex mutex_;
-  std::map<std::byte*, PageReservation> segments_;
+  PageReservation pages_;
 };
 
-// UnitMemory without the units: segments and process_bytes are the same in every mode.
+// UnitMemory without the units: the swap's range and process_bytes are the same in every mode.
 class UnitMemoryBase : public UnitMemory {
  public:
   UnitMemoryBase(const UnitSizes& sizes, const Options& options)
       : sizes_(sizes),
         huge_pages_(options.huge_pages),
         fault_(options.inject_failure),
-        segments_(options.huge_pages, options.inject_failure) {}
-  [[nodiscard]] Result<std::span<std::byte>> acquire_segment() final { return segments_.acquire(); }
-  void release_segment(std::span<std::byte> segment) noexcept final { segments_.release(segment); }
+        swap_(options.huge_pages, options.inject_failure) {}
+  [[nodiscard]] Result<std::span<std::byte>> reserve_swap(std::uint64_t bytes) final {
+    return swap_.reserve(bytes);
+  }
+  [[nodiscard]] Result<void> populate_segment(std::size_t index) final {
+    return swap_.populate(index);
+  }
+  void release_segment(std::size_t index) noexcept final { swap_.release(index); }
   [[nodiscard]] std::uint64_t process_bytes() const noexcept final { return process_pss_bytes(); }
 
  protected:
@@ -53,7 +63,7 @@ class UnitMemoryBase : public UnitMemory {
   const PopulateFault fault_;  // NOLINT(*-non-private-member-*)
 
  private:
-  SegmentMemory segments_;
+  SwapRange swap_;
 };
 
 [[nodiscard]] Result<std::unique_ptr<UnitMemory>> create_mapped_memory(

@@ -151,14 +151,15 @@ TEST_CASE("weights, head and segments leave entirely") {
     memory->release({&unit, 1});
     CHECK(pss() < floor + kNoise);
   }
-  auto segment = memory->acquire_segment();
-  REQUIRE(segment);
-  CHECK(segment->size() == actors::kSegmentBytes);
-  CHECK(reinterpret_cast<std::uintptr_t>(segment->data()) % kHugePageBytes == 0);
-  CHECK(pss() >= floor + static_cast<std::int64_t>(actors::kSegmentBytes) - kNoise);
-  memory->release_segment(*segment);
+  auto range = memory->reserve_swap(3 * actors::kSegmentBytes);
+  REQUIRE(range);
+  CHECK(range->size() == 3 * actors::kSegmentBytes);
+  CHECK(reinterpret_cast<std::uintptr_t>(range->data()) % kHugePageBytes == 0);
   CHECK(pss() < floor + kNoise);
-  memory->release_segment({});  // not a segment: ignored
+  REQUIRE(memory->populate_segment(1));
+  CHECK(pss() >= floor + static_cast<std::int64_t>(actors::kSegmentBytes) - kNoise);
+  memory->release_segment(1);
+  CHECK(pss() < floor + kNoise);
 }
 
 TEST_CASE("at least 98 % of what a large release reports is gone") {
@@ -201,7 +202,8 @@ TEST_CASE("a failed populate of pages and segments holds no memory") {
   CHECK(failed.error().native == ENOMEM);
   CHECK(static_cast<std::int64_t>(memory->process_bytes()) < floor + kNoise);
   pieces = fail_at - 1;
-  CHECK(memory->acquire_segment().error().code == ErrorCode::kNoMemory);
+  REQUIRE(memory->reserve_swap(actors::kSegmentBytes));
+  CHECK(memory->populate_segment(0).error().code == ErrorCode::kNoMemory);
   CHECK(static_cast<std::int64_t>(memory->process_bytes()) < floor + kNoise);
   REQUIRE(memory->populate(run));
 }

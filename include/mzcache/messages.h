@@ -1,0 +1,84 @@
+// What an app sends. Every message names its report; see runtime.h for how to send.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mzcache/config.h"
+#include "mzcache/reports.h"
+
+namespace mzcache {
+
+// A conversation: its tokens and KV cache. A handle; valid while its Runtime lives.
+struct Session {
+  std::uint32_t id = 0;
+};
+
+// Free at least so many bytes now, wherever they are (paper §4.3). Wins over Restore and Generate
+// at the next layer boundary.
+struct Evict {
+  using Report = EvictReport;
+  Evict() = default;
+  explicit Evict(std::uint64_t bytes) { amount.bytes = bytes; }
+  explicit Evict(Amount wanted) : amount(wanted) {}
+  Amount amount;
+};
+
+// Bring everything back. Waits for a running Evict.
+struct Restore {
+  using Report = RestoreReport;
+};
+
+struct GenerateOptions {
+  std::function<void(std::string_view)> on_token = {};  // whole characters, on the caller's executor
+  std::uint32_t max_tokens = 512;
+  float temperature = 0.0F;                        // 0: greedy
+  std::uint32_t top_k = 0;                         // 0: all
+  float top_p = 1.0F;
+  float min_p = 0.0F;
+  float repeat_penalty = 1.0F;
+  float frequency_penalty = 0.0F;
+  float presence_penalty = 0.0F;
+  std::vector<std::pair<Token, float>> logit_bias = {};
+  std::uint64_t seed = 0;                          // 0: drawn at random
+  std::vector<std::string> stop = {};                   // stop strings; not part of the text
+  std::string system = {};                              // first turn only; empty: the template's default
+  bool raw = false;                                // no chat template; special tokens parsed
+  std::uint32_t slice_tokens = 512;                // prefill slice
+};
+
+// Answer a user's turn; restores whatever is missing while the device already computes.
+struct Generate {
+  using Report = Answer;
+  Session session;
+  std::string prompt = {};
+  GenerateOptions options;
+  std::vector<Token> tokens = {};  // not empty: sent as they are, `prompt` is ignored
+};
+
+// Prefill tokens and return the logits at some of them. Positions count from this message's first
+// token.
+struct Evaluate {
+  using Report = LogitRows;
+  Session session;
+  std::vector<Token> tokens = {};
+  std::vector<std::uint32_t> positions = {};
+  std::uint32_t slice_tokens = 512;
+};
+
+// What is where. Answered at once, whatever else is running.
+struct Status {
+  using Report = StatusReport;
+};
+
+// Forget the session's conversation; its memory is freed.
+struct Reset {
+  using Report = Done;
+  Session session;
+};
+
+}  // namespace mzcache

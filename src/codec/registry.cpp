@@ -1,0 +1,110 @@
+#include "codec/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "codec/none.h"
+#include "codec/q8.h"
+
+namespace mzcache::codec {
+namespace {
+
+using CodecPointer = std::shared_ptr<const actors::KvCodec>;
+
+constexpr std::size_t kNameMax = 32;
+constexpr std::array<std::string_view, 7> kNotYetNames{"q4",   "cachegen", "entropy",   "packed",
+                                                       "zstd", "lz4",      "split-zstd"};
+
+Error bad_codec(std::string_view name, std::string context) {
+  return {ErrorCode::kBadArgument, 0, "codec \"" + std::string(name) + "\"", std::move(context)};
+}
+
+template <class Codec>
+CodecFactory without_parameter(std::string_view name) {
+  return [name](std::string_view parameter) -> Result<CodecPointer> {
+    if (!parameter.empty()) {
+      return bad_codec(name, "takes no parameter, \"" + std::string(parameter) + "\" was given");
+    }
+    return CodecPointer(std::make_shared<Codec>());
+  };
+}
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, CodecFactory, std::less<>> factories{
+      {"none", without_parameter<NoneCodec>("none")},
+      {"q8", without_parameter<Q8Codec>("q8")},
+  };
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+bool is_not_yet(std::string_view name) {
+  return std::find(kNotYetNames.begin(), kNotYetNames.end(), name) != kNotYetNames.end();
+}
+
+bool well_formed(std::string_view name) {
+  return !name.empty() && name.size() <= kNameMax &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+         });
+}
+
+}  // namespace
+
+std::vector<std::string> codec_names() {
+  std::vector<std::string> names;
+  Registry& known = registry();
+  const std::scoped_lock lock(known.mutex);
+  names.reserve(known.factories.size());
+  for (const auto& entry : known.factories) names.push_back(entry.first);
+  return names;
+}
+
+Result<CodecPointer> make_codec(std::string_view name) {
+  const std::size_t colon = name.find(':');
+  const std::string_view base = name.substr(0, colon);
+  const std::string_view parameter =
+      colon == std::string_view::npos ? std::string_view{} : name.substr(colon + 1);
+  if (colon != std::string_view::npos && parameter.empty()) {
+    return bad_codec(name, "nothing follows the colon");
+  }
+  CodecFactory factory;
+  {
+    Registry& known = registry();
+    const std::scoped_lock lock(known.mutex);
+    if (const auto found = known.factories.find(base); found != known.factories.end()) {
+      factory = found->second;
+    }
+  }
+  if (factory) return factory(parameter);
+  if (is_not_yet(base)) {
+    return Error{ErrorCode::kNotYet, 0, "codec \"" + std::string(base) + "\"",
+                 "not built in this version"};
+  }
+  std::string listing = "known codecs:";
+  for (const std::string& known_name : codec_names()) listing += ' ' + known_name;
+  return bad_codec(name, std::move(listing));
+}
+
+Result<void> register_codec(std::string_view name, CodecFactory factory) {
+  if (!well_formed(name)) {
+    return bad_codec(name, "a name is 1 to 32 lower-case letters, digits and '-'");
+  }
+  if (!factory) return bad_codec(name, "the factory is empty");
+  if (is_not_yet(name)) return bad_codec(name, "the name belongs to the library");
+  Registry& known = registry();
+  const std::scoped_lock lock(known.mutex);
+  if (!known.factories.try_emplace(std::string(name), std::move(factory)).second) {
+    return bad_codec(name, "the name is taken");
+  }
+  return {};
+}
+
+}  // namespace mzcache::codec

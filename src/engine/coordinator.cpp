@@ -1,0 +1,412 @@
+#include "engine/coordinator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <utility>
+
+namespace mzcache::engine {
+namespace {
+
+using actors::UnitId;
+using actors::UnitKind;
+
+// Times a context is computed again from its tokens within one turn before the turn fails.
+constexpr std::uint32_t kStartOversMax = 2;
+
+Error cancelled() { return {ErrorCode::kCancelled, 0, "cancelled", ""}; }
+
+}  // namespace
+
+Coordinator::Coordinator(EngineState& state)
+    : state_(state), restoring_(state), evicting_(state), generating_(state) {}
+
+// ------------------------------------------------------------------ requests
+
+void Coordinator::on(OpenContext&& request) noexcept {
+  const std::uint32_t chunk_tokens = state_.chunk_tokens();
+  const std::uint32_t chunks = (request.tokens_max + chunk_tokens - 1) / chunk_tokens;
+  Result<void> opened = state_.memory.open_context(request.context, chunks);
+  if (opened) state_.cache.open(request.context, request.tokens_max);
+  request.done(opened ? Error{} : opened.error());
+}
+
+void Coordinator::on(ResetContext&& request) noexcept {
+  if (closed_) return request.done(cancelled());
+  queue_.emplace_back(std::move(request));
+  step();
+}
+
+void Coordinator::on(GenerateRequest&& request) noexcept {
+  if (closed_) return request.done(GenerateResult{cancelled(), {}, {}});
+  queue_.emplace_back(std::move(request));
+  step();
+}
+
+void Coordinator::on(RestoreRequest&& request) noexcept {
+  if (closed_) return request.done(cancelled(), {});
+  queue_.emplace_back(std::move(request));
+  step();
+}
+
+void Coordinator::on(EvictRequest&& request) noexcept {
+  if (closed_) return request.done(cancelled(), {});
+  evicts_.push_back(std::move(request));
+  if (activity_ == Activity::kGenerating || activity_ == Activity::kRestoring) {
+    interrupt(Interrupt::kEvict);
+  }
+  step();
+}
+
+void Coordinator::on(StatusRequest&& request) noexcept {
+  StatusReport report = state_.residency.totals();
+  report.activity = activity_name();
+  report.process_bytes = state_.memory.process_bytes();
+  report.scratch_bytes = generating_.scratch_bytes();
+  for (const auto& [id, context] : state_.cache.contexts()) {
+    report.context_tokens += static_cast<std::uint32_t>(context.tokens.size());
+  }
+  request.done(std::move(report));
+}
+
+void Coordinator::on(CancelRequest&& request) noexcept {
+  const auto same = [&](const Queued& queued) {
+    if (const auto* generate = std::get_if<GenerateRequest>(&queued)) {
+      return generate->id == request.id;
+    }
+    const auto* restore = std::get_if<RestoreRequest>(&queued);
+    return restore != nullptr && restore->id == request.id;
+  };
+  if (const auto found = std::find_if(queue_.begin(), queue_.end(), same); found != queue_.end()) {
+    Queued queued = std::move(*found);
+    queue_.erase(found);
+    if (auto* generate = std::get_if<GenerateRequest>(&queued)) {
+      GenerateResult result;
+      result.answer.stop = StopReason::kCancelled;
+      result.error = cancelled();
+      generate->done(std::move(result));
+    } else {
+      std::get<RestoreRequest>(queued).done(cancelled(), {});
+    }
+    return;
+  }
+  if ((generating_.running() && generating_.id() == request.id) ||
+      (restore_ && restore_->id == request.id)) {
+    interrupt(Interrupt::kCancelled);
+    step();
+  }
+}
+
+void Coordinator::on(Shutdown&& request) noexcept {
+  closed_ = true;
+  shutdown_ = std::move(request);
+  refuse_queued();
+  if (activity_ == Activity::kGenerating || activity_ == Activity::kRestoring) {
+    interrupt(Interrupt::kCancelled);
+  }
+  step();
+}
+
+void Coordinator::refuse_queued() {
+  for (Queued& queued : std::exchange(queue_, {})) {
+    if (auto* generate = std::get_if<GenerateRequest>(&queued)) {
+      GenerateResult result;
+      result.answer.stop = StopReason::kCancelled;
+      result.error = cancelled();
+      generate->done(std::move(result));
+    } else if (auto* restore = std::get_if<RestoreRequest>(&queued)) {
+      restore->done(cancelled(), {});
+    } else {
+      std::get<ResetContext>(queued).done(cancelled());
+    }
+  }
+  for (EvictRequest& evict : std::exchange(evicts_, {})) evict.done(cancelled(), {});
+}
+
+// ------------------------------------------------------------------ who has the word
+
+bool Coordinator::quiet() const noexcept {
+  return generating_.quiet() && restoring_.quiet() && state_.releases_pending == 0;
+}
+
+void Coordinator::interrupt(Interrupt why) {
+  if (why > interrupt_) interrupt_ = why;
+  restoring_.stop();
+  generating_.stop();
+}
+
+void Coordinator::step() {
+  for (;;) {
+    check();
+    if (interrupt_ != Interrupt::kNone) {
+      if (!quiet()) return;
+      handle_interrupt();
+      continue;
+    }
+    if (activity_ == Activity::kEvicting) {
+      if (!evicting_.advance()) return;
+      activity_ = Activity::kIdle;
+      EvictRequest done = std::move(*evict_);
+      evict_.reset();
+      done.done({}, evicting_.report());
+      continue;
+    }
+    if (activity_ == Activity::kRestoring) {
+      if (!restoring_.idle()) return;
+      finish_restore({}, restore_detail_);
+      continue;
+    }
+    if (activity_ != Activity::kIdle || state_.releases_pending > 0) return;
+    if (shutdown_) {
+      std::exchange(shutdown_, std::nullopt)->done();
+      return;
+    }
+    if (!start_next()) return;
+  }
+}
+
+bool Coordinator::start_next() {
+  if (!evicts_.empty()) {
+    EvictRequest request = std::move(evicts_.front());
+    evicts_.pop_front();
+    start(std::move(request));
+    return true;
+  }
+  if (queue_.empty()) return false;
+  Queued request = std::move(queue_.front());
+  queue_.pop_front();
+  std::visit([this](auto&& queued) { start(std::move(queued)); }, std::move(request));
+  return true;
+}
+
+void Coordinator::start(EvictRequest&& request) {
+  std::uint64_t bytes = request.bytes;
+  if (request.percent >= 0) {
+    bytes = static_cast<std::uint64_t>(static_cast<double>(state_.residency.footprint_bytes()) *
+                                       request.percent / 100.0);
+  }
+  activity_ = Activity::kEvicting;
+  evict_ = std::move(request);
+  evicting_.begin(bytes, evict_->accepted);
+}
+
+void Coordinator::start(RestoreRequest&& request) {
+  restore_ = std::move(request);
+  activity_ = Activity::kRestoring;
+  restore_detail_.clear();
+  restoring_.begin_report();
+  lost_ = restoring_.want(std::nullopt);
+  if (lost_) return interrupt(Interrupt::kLost);
+  restoring_.pump();
+}
+
+void Coordinator::start(ResetContext&& request) {
+  Context* context = state_.cache.find(request.context);
+  if (context == nullptr) {
+    return request.done(
+        {ErrorCode::kNotFound, 0, "reset", "session " + std::to_string(request.context)});
+  }
+  state_.lose_kv(*context);
+  context->tokens.clear();
+  request.done({});
+}
+
+void Coordinator::start(GenerateRequest&& request) {
+  auto done = request.done;
+  if (Error error = generating_.begin(std::move(request)); error.code != ErrorCode::kOk) {
+    GenerateResult result;
+    result.error = std::move(error);
+    return done(std::move(result));
+  }
+  activity_ = Activity::kGenerating;
+  restoring_.begin_report();
+  compute_slice();
+}
+
+void Coordinator::compute_slice() {
+  generating_.next_slice();
+  lost_ = restoring_.want(generating_.context());
+  if (lost_) return interrupt(Interrupt::kLost);
+  if (generating_.rows_ready()) generating_.send_slice();
+  restoring_.pump();
+}
+
+// ------------------------------------------------------------------ when work must end
+
+void Coordinator::handle_interrupt() {
+  const Interrupt why = std::exchange(interrupt_, Interrupt::kNone);
+  Error failure = std::exchange(failure_, {});
+  if (lost_) recompute_lost();
+  switch (why) {
+    case Interrupt::kNone:
+      return;
+    case Interrupt::kLost:
+      if (activity_ == Activity::kRestoring) {
+        // The rest still comes back; this context is computed again when it is needed.
+        restore_detail_ = "a context will be computed again: " + failure.message();
+        lost_ = restoring_.want(std::nullopt);
+        return lost_ ? interrupt(Interrupt::kLost) : restoring_.pump();
+      }
+      if (generating_.start_overs() >= kStartOversMax) {
+        return finish_generate(StopReason::kCancelled, std::move(failure));
+      }
+      generating_.start_over();
+      return compute_slice();
+    case Interrupt::kFailed:
+      if (activity_ == Activity::kRestoring) return finish_restore(std::move(failure), "");
+      return finish_generate(StopReason::kCancelled, std::move(failure));
+    case Interrupt::kEvict:
+      if (activity_ == Activity::kRestoring) return finish_restore({}, "evicted");
+      return finish_generate(StopReason::kEvicted, {});
+    case Interrupt::kCancelled:
+      if (activity_ == Activity::kRestoring) return finish_restore(cancelled(), "");
+      return finish_generate(StopReason::kCancelled, {});
+  }
+}
+
+void Coordinator::recompute_lost() {
+  if (Context* context = state_.cache.find(*lost_)) state_.lose_kv(*context);
+  lost_.reset();
+}
+
+void Coordinator::finish_generate(StopReason reason, Error error) {
+  auto done = generating_.request().done;
+  RestoreReport restore = restoring_.report();
+  restore.wait_ms = generating_.wait_ms();
+  restore.recomputed = generating_.recomputed();
+  GenerateResult result = generating_.finish(reason, std::move(error));
+  result.answer.restore = restore;
+  activity_ = Activity::kIdle;
+  if (!result.answer.tokens.empty() && first_token_.count() == 0) {
+    first_token_ = generating_.first_token();
+  }
+  done(std::move(result));
+}
+
+void Coordinator::finish_restore(Error error, const std::string& detail) {
+  RestoreRequest request = std::move(*restore_);
+  restore_.reset();
+  activity_ = Activity::kIdle;
+  RestoreReport report = restoring_.report();
+  report.detail = error.code == ErrorCode::kOk ? detail : error.message();
+  request.done(std::move(error), std::move(report));
+}
+
+// ------------------------------------------------------------------ restore
+
+void Coordinator::on(actors::UnitsAllocated&& message) noexcept {
+  restoring_.on(message);
+  if (message.error.code != ErrorCode::kOk) {
+    failure_ = message.error;
+    interrupt(Interrupt::kFailed);
+  }
+  step();
+}
+
+void Coordinator::on(actors::UnitReady&& message) noexcept {
+  restoring_.on(message);
+  if (interrupt_ == Interrupt::kNone) {
+    generating_.part_ready(message.unit.layer, message.unit.kind == UnitKind::kKv
+                                                   ? actors::LayerPart::kKv
+                                                   : actors::LayerPart::kWeights);
+    restoring_.pump();
+  }
+  if (restoring_.idle() && first_ready_.count() == 0) first_ready_ = state_.clock.now();
+  step();
+}
+
+void Coordinator::on(actors::UnitFailed&& message) noexcept {
+  restoring_.on(message);
+  failure_ = message.error;
+  if (message.unit.kind == UnitKind::kKv) {
+    lost_ = message.unit.context;
+    interrupt(Interrupt::kLost);
+  } else {
+    interrupt(Interrupt::kFailed);
+  }
+  step();
+}
+
+void Coordinator::on(actors::RowsRead&& message) noexcept {
+  generating_.on(message);
+  if (generating_.rows_error().code != ErrorCode::kOk && generating_.running()) {
+    failure_ = generating_.rows_error();
+    interrupt(Interrupt::kFailed);
+  } else if (interrupt_ == Interrupt::kNone && generating_.running()) {
+    generating_.send_slice();
+  }
+  step();
+}
+
+void Coordinator::on(actors::LayerComputed&& message) noexcept {
+  restoring_.computed(message.begin, message.end);
+}
+
+void Coordinator::on(actors::TokenReady&& message) noexcept {
+  if (message.error.code != ErrorCode::kOk) {
+    generating_.slice_stopped(message);
+    failure_ = message.error;
+    interrupt(Interrupt::kFailed);
+  } else if (message.stopped) {
+    generating_.slice_stopped(message);
+  } else if (const bool more = generating_.slice_done(message);
+             interrupt_ != Interrupt::kNone) {
+    // Counted, and no further: unless it was the turn's last slice.
+    if (!more && interrupt_ == Interrupt::kEvict && restoring_.quiet()) {
+      interrupt_ = Interrupt::kNone;
+      finish_generate(generating_.stop_reason(), {});
+    }
+  } else if (more) {
+    compute_slice();
+  } else {
+    finish_generate(generating_.stop_reason(), {});
+  }
+  step();
+}
+
+// ------------------------------------------------------------------ evict
+
+void Coordinator::on(actors::ChunkCompressed&& message) noexcept {
+  evicting_.on(message);
+  step();
+}
+
+void Coordinator::on(actors::ChunkWritten&& message) noexcept {
+  evicting_.on(message);
+  step();
+}
+
+void Coordinator::on(actors::UnitsReleased&& message) noexcept {
+  --state_.releases_pending;
+  for (const UnitId unit : message.units) {
+    UnitRecord* record = state_.residency.find(unit);
+    if (record == nullptr) continue;  // trimmed meanwhile
+    record->moving = false;
+    state_.residency.set_resident(unit, false);
+  }
+  step();
+}
+
+const char* Coordinator::activity_name() const noexcept {
+  switch (activity_) {
+    case Activity::kIdle: return "idle";
+    case Activity::kGenerating: return restoring_.idle() ? "generating" : "restoring and generating";
+    case Activity::kRestoring: return "restoring";
+    case Activity::kEvicting: return "evicting";
+  }
+  return "";
+}
+
+void Coordinator::check() const noexcept {
+#ifndef NDEBUG
+  assert(activity_ == Activity::kGenerating || !generating_.computing());
+  assert(activity_ != Activity::kEvicting || restoring_.quiet());
+  std::uint64_t resident = 0;
+  state_.residency.for_each([&](UnitId unit, const UnitRecord& record) {
+    if (record.resident) resident += state_.residency.unit_bytes(unit);
+  });
+  assert(resident == state_.residency.resident_bytes());
+#endif
+}
+
+}  // namespace mzcache::engine

@@ -1,0 +1,87 @@
+// What the coordinator's concerns (restoring, evicting, generating) share: the model, the maps of
+// what is where, and the ports to the pipeline. One owner thread: the coordinator's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actors/actor.h"
+#include "actors/messages.h"
+#include "actors/model_description.h"
+#include "engine/kv_cache.h"
+#include "engine/memory_swap.h"
+#include "engine/planner.h"
+#include "engine/residency.h"
+#include "engine/swap_slots.h"
+
+namespace mzcache::engine {
+
+struct EngineOptions {
+  std::uint64_t swap_file_max = std::uint64_t{8} << 30;
+  // Share of the KV cache that compressed chunks may take, percent; or bytes where not 0.
+  double memory_swap_max_percent = 100;
+  std::uint64_t memory_swap_max_bytes = 0;
+  std::uint64_t swap_range_bytes = std::uint64_t{1} << 30;  // addresses reserved for the swap
+  std::uint64_t restore_bytes_in_flight = std::uint64_t{64} << 20;
+  std::uint64_t restore_run_bytes = std::uint64_t{8} << 20;  // neighbours allocated at once
+  std::uint32_t slice_tokens_max = 512;
+  bool lossless_only = false;  // nothing lossy on either path
+};
+
+struct PipelinePorts {
+  std::vector<actors::Port<actors::AllocateUnits>> allocate;  // one per allocator
+  std::vector<actors::Port<actors::ReleaseUnits>> release;
+  actors::Port<actors::ReadRows> read_rows;
+  std::vector<actors::Port<actors::CompressChunk>> compress;
+  actors::Port<actors::WriteChunk> write;
+  actors::Port<actors::ComputeTokens> compute;
+  actors::Port<actors::LayerReady> layer_ready;
+  actors::Port<actors::StopCompute> stop_compute;
+};
+
+struct EngineState {
+  EngineState(const actors::ModelDescription& description, actors::SharedMemory& shared,
+              const actors::KvCodec& kv_codec, const EvictionPlanner& eviction_planner,
+              const RestoreProfile& restore_profile, const actors::Clock& engine_clock,
+              const EngineOptions& engine_options)
+      : model(description),
+        memory(shared),
+        codec(kv_codec),
+        planner(eviction_planner),
+        profile(restore_profile),
+        clock(engine_clock),
+        options(engine_options),
+        swap(shared),
+        slots(engine_options.swap_file_max),
+        residency(description, swap, slots) {}
+
+  const actors::ModelDescription& model;
+  actors::SharedMemory& memory;
+  const actors::KvCodec& codec;
+  const EvictionPlanner& planner;
+  RestoreProfile profile;
+  const actors::Clock& clock;
+  const EngineOptions options;
+  PipelinePorts ports;
+
+  KvCache cache;
+  MemorySwap swap;
+  SwapSlots slots;
+  Residency residency;
+  std::uint32_t releases_pending = 0;  // ReleaseUnits not yet acknowledged
+
+  // A layer's units always go through the same allocator, which keeps their order.
+  [[nodiscard]] std::size_t allocator_of(actors::UnitId unit) const noexcept {
+    return unit.layer % ports.allocate.size();
+  }
+  // Gives the units' memory back; UnitsReleased follows.
+  void release(const std::vector<actors::UnitId>& units);
+  // The context's chunks end here: memory and forms of the rest are given up.
+  void trim_chunks(Context& context, std::uint32_t chunks);
+  // Nothing of the context's KV is left; its tokens are.
+  void lose_kv(Context& context);
+  [[nodiscard]] std::uint32_t chunk_tokens() const noexcept { return model.chunk_layout().tokens; }
+  [[nodiscard]] std::uint64_t memory_swap_budget() const noexcept;
+};
+
+}  // namespace mzcache::engine

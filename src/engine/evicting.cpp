@@ -1,0 +1,225 @@
+#include "engine/evicting.h"
+
+#include <algorithm>
+
+namespace mzcache::engine {
+namespace {
+
+using actors::UnitId;
+using actors::UnitKind;
+
+// Chunks on their way to the encoders or the disk: two per worker keep it busy.
+constexpr std::size_t kPerWorker = 2;
+
+// The plan's last stage on a chunk that is still resident: it goes to the file encoded.
+bool in_one_go(const EvictionStep& step) {
+  return step.stage == EvictionStage::kCompKv && step.from == UnitPlace::kResident &&
+         step.to == UnitPlace::kStored;
+}
+
+}  // namespace
+
+void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted) {
+  report_ = {};
+  report_.requested_bytes = bytes;
+  accepted_ = accepted;
+  held_at_start_ = state_.residency.held_bytes();
+  pss_at_start_ = state_.memory.process_bytes();
+  memory_closed_ = state_.options.lossless_only;
+  storage_closed_ = false;
+  to_compress_.clear();
+  to_write_.clear();
+  write_encoded_.clear();
+}
+
+std::uint64_t Evicting::freed() const noexcept {
+  const std::uint64_t held = state_.residency.held_bytes();
+  return held < held_at_start_ ? held_at_start_ - held : 0;
+}
+
+bool Evicting::advance() {
+  for (;;) {
+    launch();
+    if (!compressing_.empty() || !writing_.empty() || state_.releases_pending > 0) return false;
+    if (!to_compress_.empty() || !to_write_.empty()) continue;  // a path was closed meanwhile
+    if (freed() >= report_.requested_bytes || !make_plan()) {
+      finish();
+      return true;
+    }
+  }
+}
+
+bool Evicting::make_plan() {
+  const std::uint64_t chunk_bytes = state_.model.chunk_bytes();
+  const std::uint64_t encoded =
+      encoded_ratio_ > 0
+          ? static_cast<std::uint64_t>(encoded_ratio_ * static_cast<double>(chunk_bytes))
+          : state_.codec.typical_bytes(state_.model.chunk_layout(), state_.chunk_tokens());
+  PlannerInput input = state_.residency.planner_input(state_.cache, encoded);
+  input.profile = state_.profile;
+  const std::uint64_t budget = state_.memory_swap_budget();
+  const std::uint64_t used = state_.swap.used_bytes();
+  input.memory_swap_free = memory_closed_ || used >= budget ? 0 : budget - used;
+  if (storage_closed_) input.storage_free = 0;
+  const EvictionPlan plan = state_.planner.plan(input, report_.requested_bytes - freed());
+  std::vector<UnitId> free_of_work;
+  bool dropped = false;
+  for (const EvictionStep& step : plan.steps) {
+    UnitRecord& record = state_.residency[step.unit];
+    if (record.moving) continue;
+    record.moving = true;
+    if (step.unit.kind != UnitKind::kKv || step.to == UnitPlace::kDropped) {
+      free_of_work.push_back(step.unit);
+      if (step.unit.kind == UnitKind::kHead) ++report_.units.head_dropped;
+      if (step.unit.kind == UnitKind::kWeights) ++report_.units.weights_dropped;
+    } else if (step.from == UnitPlace::kResident && record.has_form()) {
+      free_of_work.push_back(step.unit);
+      ++report_.units.kv_clean;
+      ++(record.compressed ? report_.units.kv_compressed : report_.units.kv_stored);
+    } else if (step.from == UnitPlace::kCompressed && record.stored) {
+      state_.residency.drop_compressed(record);  // the file has it already
+      record.moving = false;
+      dropped = true;
+      ++report_.units.kv_clean;
+      ++report_.units.kv_moved;
+    } else if (step.to == UnitPlace::kCompressed || in_one_go(step)) {
+      // In one go: encoded now, and the encoded form written as soon as it is there.
+      if (in_one_go(step)) write_encoded_.insert(step.unit);
+      to_compress_.push_back(step.unit);
+    } else {
+      to_write_.push_back(step);
+    }
+  }
+  if (!free_of_work.empty()) state_.release(free_of_work);
+  return dropped || !free_of_work.empty() || !to_compress_.empty() || !to_write_.empty();
+}
+
+void Evicting::launch() {
+  while (!to_compress_.empty() &&
+         compressing_.size() < kPerWorker * state_.ports.compress.size()) {
+    const UnitId unit = to_compress_.front();
+    to_compress_.pop_front();
+    launch_compress(unit);
+  }
+  while (!to_write_.empty() && writing_.size() < kPerWorker) {
+    const EvictionStep step = to_write_.front();
+    to_write_.pop_front();
+    launch_write(step);
+  }
+}
+
+void Evicting::launch_compress(UnitId unit) {
+  const Context& context = state_.cache.contexts().at(unit.context);
+  const std::uint32_t tokens =
+      std::max(1U, context.tokens_in_chunk(unit.chunk, state_.chunk_tokens()));
+  Result<MemorySwap::Slot> slot =
+      memory_closed_ ? Result<MemorySwap::Slot>(Error{ErrorCode::kNoMemory, 0, "", ""})
+                     : state_.swap.push(state_.codec.bound(state_.model.chunk_layout(), tokens));
+  if (!slot) {
+    memory_closed_ = true;
+    write_encoded_.erase(unit);
+    state_.residency[unit].moving = false;
+    return;
+  }
+  compressing_.emplace(unit, *slot);
+  state_.ports.compress[next_compressor_++ % state_.ports.compress.size()].send(
+      actors::CompressChunk{unit, tokens, state_.swap.bytes(*slot)});
+}
+
+void Evicting::launch_write(const EvictionStep& step) {
+  UnitRecord& record = state_.residency[step.unit];
+  const Context& context = state_.cache.contexts().at(step.unit.context);
+  StoredForm form;
+  form.encoded = step.from == UnitPlace::kCompressed && record.compressed.has_value();
+  form.token_count = form.encoded
+                         ? record.compressed->token_count
+                         : context.tokens_in_chunk(step.unit.chunk, state_.chunk_tokens());
+  form.bytes = form.encoded ? record.compressed->slot.bytes : state_.model.chunk_bytes();
+  const std::optional<std::uint64_t> offset =
+      storage_closed_ ? std::nullopt : state_.slots.allocate(form.bytes);
+  if (!offset) {
+    storage_closed_ = true;
+    record.moving = false;
+    return;
+  }
+  form.offset = *offset;
+  writing_.emplace(step.unit, form);
+  actors::WriteChunk message;
+  message.unit = step.unit;
+  if (form.encoded) message.encoded = state_.swap.bytes(record.compressed->slot);
+  message.file_offset = form.offset;
+  message.grow_to = state_.slots.file_bytes();
+  state_.ports.write.send(message);
+}
+
+void Evicting::on(const actors::ChunkCompressed& message) {
+  const auto found = compressing_.find(message.unit);
+  if (found == compressing_.end()) return;
+  MemorySwap::Slot slot = found->second;
+  compressing_.erase(found);
+  UnitRecord& record = state_.residency[message.unit];
+  if (message.error.code != ErrorCode::kOk) {
+    state_.swap.pop(slot);
+    memory_closed_ = true;
+    write_encoded_.erase(message.unit);
+    record.moving = false;
+    return;
+  }
+  state_.swap.shrink(slot, message.encoded_bytes);
+  const Context& context = state_.cache.contexts().at(message.unit.context);
+  const std::uint32_t tokens = context.tokens_in_chunk(message.unit.chunk, state_.chunk_tokens());
+  record.compressed = CompressedForm{slot, message.checksum, std::max(1U, tokens)};
+  if (tokens == state_.chunk_tokens()) {
+    const double ratio = static_cast<double>(message.encoded_bytes) /
+                         static_cast<double>(state_.model.chunk_bytes());
+    ++encoded_chunks_;
+    encoded_ratio_ += (ratio - encoded_ratio_) / static_cast<double>(encoded_chunks_);
+  }
+  report_.bytes_encoded += state_.model.chunk_bytes();
+  ++report_.units.kv_compressed;
+  let_go(message.unit);
+  if (write_encoded_.erase(message.unit) > 0) {
+    to_write_.push_back({message.unit, UnitPlace::kCompressed, UnitPlace::kStored,
+                         EvictionStage::kCompKv, message.encoded_bytes});
+  }
+}
+
+void Evicting::on(const actors::ChunkWritten& message) {
+  const auto found = writing_.find(message.unit);
+  if (found == writing_.end()) return;
+  StoredForm form = found->second;
+  writing_.erase(found);
+  UnitRecord& record = state_.residency[message.unit];
+  if (message.error.code != ErrorCode::kOk) {
+    state_.slots.free(form.offset);
+    storage_closed_ = true;
+    record.moving = false;
+    if (report_.detail.empty()) report_.detail = message.error.message();
+    return;
+  }
+  form.checksum = message.checksum;
+  report_.bytes_written += message.bytes_written;
+  state_.residency.drop_stored(record);
+  record.stored = form;
+  if (form.encoded) {
+    state_.residency.drop_compressed(record);
+    record.moving = false;
+    ++report_.units.kv_moved;
+    return;
+  }
+  ++report_.units.kv_stored;
+  let_go(message.unit);
+}
+
+void Evicting::let_go(UnitId unit) { state_.release({unit}); }
+
+void Evicting::finish() {
+  report_.freed_bytes = freed();
+  report_.all_there_is = report_.freed_bytes < report_.requested_bytes;
+  report_.remaining_percent = state_.residency.totals().remaining_percent;
+  const std::uint64_t pss = state_.memory.process_bytes();
+  report_.pss_drop_bytes = static_cast<std::int64_t>(pss_at_start_) - static_cast<std::int64_t>(pss);
+  report_.ms = static_cast<double>((state_.clock.now() - accepted_).count()) / 1e6;
+}
+
+}  // namespace mzcache::engine

@@ -1,0 +1,61 @@
+// Evicting (paper §4.3, backward-out): carries out the planner's steps until enough is freed, and
+// plans again from the true residency where codec sizes, segments or failures made a difference.
+//
+// Needs no memory to speak of: a chunk is released as soon as it is encoded or written; steps that
+// need no work go first. A path that fails (disk full, no memory) is closed for the rest of this
+// eviction and the other one takes over. Invariant: a unit is released only when its content is safe
+// in another form, or can be had from the model file.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "engine/engine_state.h"
+#include "mzcache/reports.h"
+
+namespace mzcache::engine {
+
+class Evicting {
+ public:
+  explicit Evicting(EngineState& state) : state_(state) {}
+
+  // Everything else is quiet; `accepted` is when the message came.
+  void begin(std::uint64_t bytes, actors::Nanoseconds accepted);
+  // Launches what can be launched. True once the eviction is over; report() is then final.
+  [[nodiscard]] bool advance();
+
+  void on(const actors::ChunkCompressed& message);
+  void on(const actors::ChunkWritten& message);
+
+  [[nodiscard]] const EvictReport& report() const noexcept { return report_; }
+
+ private:
+  [[nodiscard]] std::uint64_t freed() const noexcept;
+  [[nodiscard]] bool make_plan();
+  void launch();
+  void launch_compress(actors::UnitId unit);
+  void launch_write(const EvictionStep& step);
+  void let_go(actors::UnitId unit);
+  void finish();
+
+  EngineState& state_;
+  EvictReport report_;
+  actors::Nanoseconds accepted_{0};
+  std::uint64_t held_at_start_ = 0;
+  std::uint64_t pss_at_start_ = 0;
+  bool memory_closed_ = false;
+  bool storage_closed_ = false;
+  std::deque<actors::UnitId> to_compress_;
+  std::deque<EvictionStep> to_write_;
+  std::set<actors::UnitId> write_encoded_;  // once they are compressed
+  std::map<actors::UnitId, MemorySwap::Slot> compressing_;
+  std::map<actors::UnitId, StoredForm> writing_;
+  std::size_t next_compressor_ = 0;
+  double encoded_ratio_ = 0;  // running mean of encoded ÷ raw bytes, 0: none yet
+  std::uint64_t encoded_chunks_ = 0;
+};
+
+}  // namespace mzcache::engine

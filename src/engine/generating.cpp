@@ -1,0 +1,228 @@
+#include "engine/generating.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+namespace mzcache::engine {
+namespace {
+
+using actors::LayerPart;
+using actors::Nanoseconds;
+
+double to_ms(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
+
+// The first logit minus the second: how close the call was.
+float gap_of(std::span<const float> logits) {
+  float first = -3.4e38F;
+  float second = -3.4e38F;
+  for (const float value : logits) {
+    if (value > first) {
+      second = first;
+      first = value;
+    } else if (value > second) {
+      second = value;
+    }
+  }
+  return first - second;
+}
+
+}  // namespace
+
+Error Generating::begin(GenerateRequest request) {
+  Context* context = state_.cache.find(request.context);
+  if (context == nullptr) {
+    return {ErrorCode::kNotFound, 0, "generate", "session " + std::to_string(request.context)};
+  }
+  if (request.make_tokens) request.tokens = request.make_tokens(context->tokens);
+  const std::size_t after = context->tokens.size() + request.tokens.size();
+  if (after > context->tokens_max) {
+    return {ErrorCode::kContextFull, 0, "generate",
+            std::to_string(after) + " tokens, the context holds " +
+                std::to_string(context->tokens_max)};
+  }
+  if (request.tokens.empty()) return {ErrorCode::kBadArgument, 0, "generate", "no tokens"};
+  for (const Token token : request.tokens) {
+    if (token < 0 || static_cast<std::uint32_t>(token) >= state_.model.embedding.rows) {
+      return {ErrorCode::kBadArgument, 0, "generate",
+              "token " + std::to_string(token) + " is not in the vocabulary of " +
+                  std::to_string(state_.model.embedding.rows)};
+    }
+  }
+  turn_start_ = context->tokens.size();
+  context->tokens.insert(context->tokens.end(), request.tokens.begin(), request.tokens.end());
+  result_ = {};
+  result_.answer.prompt_tokens = static_cast<std::uint32_t>(request.tokens.size());
+  rows_error_ = {};
+  reason_ = StopReason::kLength;
+  begun_ = state_.clock.now();
+  first_token_ = last_token_ = Nanoseconds{0};
+  wait_ms_ = 0;
+  recomputed_ = false;
+  start_overs_ = 0;
+  request_ = std::move(request);
+  return {};
+}
+
+void Generating::next_slice() {
+  Context& context = *state_.cache.find(request_->context);
+  const std::uint32_t slice_max =
+      std::min(std::max(1U, request_->slice_tokens), state_.options.slice_tokens_max);
+  first_ = context.kv_tokens;
+  count_ = std::min(slice_max, static_cast<std::uint32_t>(context.tokens.size()) - first_);
+  const std::uint32_t chunks = (first_ + count_ + state_.chunk_tokens() - 1) / state_.chunk_tokens();
+  if (chunks > context.chunks) {
+    context.chunks = chunks;
+    state_.residency.set_chunks(context.id, chunks);
+  }
+  wanted_rows_.clear();
+  for (const std::uint32_t position : request_->positions) {
+    const std::uint64_t at = turn_start_ + position;
+    if (at >= first_ && at < first_ + count_) {
+      wanted_rows_.push_back(static_cast<std::uint32_t>(at) - first_);
+    }
+  }
+  const bool last = first_ + count_ == context.tokens.size();
+  if (last && request_->source != nullptr &&
+      (wanted_rows_.empty() || wanted_rows_.back() != count_ - 1)) {
+    wanted_rows_.push_back(count_ - 1);
+  }
+  ++slice_;
+  actors::ReadRows read =
+      rows_.prepare(std::span<const Token>(context.tokens).subspan(first_, count_));
+  if (read.rows.empty()) return;
+  read.request = slice_;
+  rows_pending_ = slice_;
+  state_.ports.read_rows.send(std::move(read));
+}
+
+void Generating::on(const actors::RowsRead& message) {
+  if (message.request != rows_pending_) return;
+  rows_pending_ = 0;
+  if (message.error.code != ErrorCode::kOk) {
+    rows_error_ = message.error;
+    rows_.forget();
+  }
+}
+
+void Generating::send_slice() {
+  const Context& context = *state_.cache.find(request_->context);
+  actors::ComputeTokens message;
+  message.request = slice_;
+  message.layers = state_.model.layers;
+  message.slice.context = context.id;
+  message.slice.first_position = first_;
+  message.slice.token_count = count_;
+  message.slice.embedding_rows =
+      rows_.rows(std::span<const Token>(context.tokens).subspan(first_, count_));
+  message.slice.logit_rows = wanted_rows_;
+  for (std::uint32_t layer = 0; layer < state_.model.layers; ++layer) {
+    message.weights_ready.push_back(
+        state_.residency.part_ready(context.id, layer, LayerPart::kWeights));
+    message.kv_ready.push_back(state_.residency.part_ready(context.id, layer, LayerPart::kKv));
+  }
+  message.weights_ready.push_back(
+      state_.residency.part_ready(context.id, state_.model.layers, LayerPart::kWeights));
+  computing_ = true;
+  state_.ports.compute.send(std::move(message));
+}
+
+void Generating::part_ready(std::uint32_t layer, LayerPart part) {
+  if (!computing_ || !state_.residency.part_ready(request_->context, layer, part)) return;
+  state_.ports.layer_ready.send(actors::LayerReady{slice_, layer, part});
+}
+
+bool Generating::slice_done(const actors::TokenReady& message) {
+  computing_ = false;
+  commit(message);
+  const Context& context = *state_.cache.find(request_->context);
+  if (context.kv_tokens < context.tokens.size()) return true;
+  if (result_.answer.prefill_ms == 0) {
+    result_.answer.prefill_ms = to_ms(state_.clock.now() - begun_);
+  }
+  if (request_->source == nullptr) return false;
+  return take_token(message.logits.back());
+}
+
+void Generating::commit(const actors::TokenReady& message) {
+  Context& context = *state_.cache.find(request_->context);
+  context.kv_tokens = first_ + count_;
+  const std::uint32_t chunk_tokens = state_.chunk_tokens();
+  for (std::uint32_t layer = 0; layer < state_.model.layers; ++layer) {
+    for (std::uint32_t chunk = first_ / chunk_tokens;
+         chunk <= (first_ + count_ - 1) / chunk_tokens; ++chunk) {
+      state_.residency.forget_forms(actors::kv_unit(context.id, layer, chunk));
+    }
+  }
+  std::size_t row = 0;
+  for (const std::uint32_t position : request_->positions) {
+    const std::uint64_t at = turn_start_ + position;
+    if (at < first_ || at >= first_ + count_) continue;
+    const auto& logits = message.logits[row++];
+    result_.rows.insert(result_.rows.end(), logits.begin(), logits.end());
+  }
+  wait_ms_ += to_ms(message.wait);
+}
+
+bool Generating::take_token(std::span<const float> logits) {
+  Context& context = *state_.cache.find(request_->context);
+  const TokenSource::Decision decision = request_->source->next(logits, context.tokens);
+  last_token_ = state_.clock.now();
+  if (result_.answer.tokens.empty()) first_token_ = last_token_;
+  context.tokens.push_back(decision.token);
+  result_.answer.tokens.push_back(decision.token);
+  result_.answer.gaps.push_back(gap_of(logits));
+  if (decision.stop) {
+    reason_ = *decision.stop;
+    return false;
+  }
+  if (context.tokens.size() >= context.tokens_max) {
+    reason_ = StopReason::kContextFull;
+    return false;
+  }
+  return true;
+}
+
+void Generating::stop() {
+  if (computing_) state_.ports.stop_compute.send(actors::StopCompute{slice_});
+}
+
+void Generating::slice_stopped(const actors::TokenReady& message) {
+  computing_ = false;
+  wait_ms_ += to_ms(message.wait);
+}
+
+void Generating::start_over() {
+  recomputed_ = true;
+  ++start_overs_;
+  result_.rows.clear();
+}
+
+GenerateResult Generating::finish(StopReason reason, Error error) {
+  Context& context = *state_.cache.find(request_->context);
+  Answer& answer = result_.answer;
+  const bool whole = error.code == ErrorCode::kOk && reason == reason_ &&
+                     context.kv_tokens + 1 >= context.tokens.size();
+  if (!whole && answer.tokens.empty()) {
+    // Nothing was said in this turn: the context is as it was before it.
+    context.tokens.resize(turn_start_);
+    context.kv_tokens = std::min(context.kv_tokens, static_cast<std::uint32_t>(turn_start_));
+  }
+  const std::uint32_t chunk_tokens = state_.chunk_tokens();
+  state_.trim_chunks(context, (context.kv_tokens + chunk_tokens - 1) / chunk_tokens);
+  answer.stop = reason;
+  answer.context_tokens = static_cast<std::uint32_t>(context.tokens.size());
+  if (!answer.tokens.empty()) {
+    answer.ttft_ms = to_ms(first_token_ - request_->accepted);
+    if (answer.tokens.size() > 1 && last_token_ > first_token_) {
+      answer.decode_tokens_per_s = static_cast<double>(answer.tokens.size() - 1) * 1000.0 /
+                                   to_ms(last_token_ - first_token_);
+    }
+  }
+  result_.error = std::move(error);
+  request_.reset();
+  computing_ = false;
+  return std::move(result_);
+}
+
+}  // namespace mzcache::engine

@@ -1,0 +1,152 @@
+#include "engine/residency.h"
+
+#include <algorithm>
+
+namespace mzcache::engine {
+
+using actors::LayerPart;
+using actors::Origin;
+using actors::UnitId;
+using actors::UnitKind;
+
+Residency::Residency(const actors::ModelDescription& model, MemorySwap& swap, SwapSlots& slots)
+    : model_(model), swap_(swap), slots_(slots), weights_(model.layers) {}
+
+void Residency::set_resident(UnitId unit, bool resident) {
+  UnitRecord& record = (*this)[unit];
+  if (record.resident == resident) return;
+  record.resident = resident;
+  resident_bytes_ += resident ? unit_bytes(unit) : -unit_bytes(unit);
+}
+
+void Residency::set_chunks(std::uint32_t context, std::uint32_t chunks) {
+  auto& layers = kv_[context];
+  layers.resize(model_.layers);
+  for (auto& layer : layers) {
+    for (std::size_t chunk = chunks; chunk < layer.size(); ++chunk) {
+      if (layer[chunk].resident) resident_bytes_ -= model_.chunk_bytes();
+      drop_compressed(layer[chunk]);
+      drop_stored(layer[chunk]);
+    }
+    layer.resize(chunks);
+  }
+  if (chunks == 0) kv_.erase(context);
+}
+
+void Residency::forget_forms(UnitId unit) {
+  UnitRecord& record = (*this)[unit];
+  drop_compressed(record);
+  drop_stored(record);
+  record.empty = false;
+}
+
+void Residency::drop_compressed(UnitRecord& record) {
+  if (!record.compressed) return;
+  swap_.pop(record.compressed->slot);
+  record.compressed.reset();
+}
+
+void Residency::drop_stored(UnitRecord& record) {
+  if (!record.stored) return;
+  slots_.free(record.stored->offset);
+  record.stored.reset();
+}
+
+std::optional<Origin> Residency::origin(UnitId unit) const {
+  if (unit.kind == UnitKind::kWeights) {
+    return actors::FileOrigin{model_.layer[unit.layer].ranges, std::nullopt};
+  }
+  if (unit.kind == UnitKind::kHead) return actors::FileOrigin{model_.head.ranges, std::nullopt};
+  const UnitRecord& record = (*this)[unit];
+  if (record.compressed) {
+    return actors::MemoryOrigin{swap_.bytes(record.compressed->slot), record.compressed->checksum,
+                                record.compressed->token_count};
+  }
+  if (record.stored) {
+    const actors::FileRange range{actors::FileId::kSwap, record.stored->offset, 0,
+                                  record.stored->bytes};
+    if (record.stored->encoded) {
+      return actors::EncodedFileOrigin{range, record.stored->checksum, record.stored->token_count};
+    }
+    return actors::FileOrigin{{range}, record.stored->checksum};
+  }
+  if (record.empty) return actors::FreshOrigin{};
+  return std::nullopt;
+}
+
+std::uint64_t Residency::unit_bytes(UnitId unit) const noexcept {
+  if (unit.kind == UnitKind::kHead) return model_.head.unit_bytes;
+  if (unit.kind == UnitKind::kWeights) return model_.layer[unit.layer].unit_bytes;
+  return model_.chunk_bytes();
+}
+
+bool Residency::part_ready(std::uint32_t context, std::uint32_t layer, LayerPart part) const {
+  if (part == LayerPart::kWeights) {
+    return layer == model_.layers ? head_.resident : weights_[layer].resident;
+  }
+  const auto found = kv_.find(context);
+  if (found == kv_.end()) return true;
+  return std::all_of(found->second[layer].begin(), found->second[layer].end(),
+                     [](const UnitRecord& record) { return record.resident; });
+}
+
+PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encoded_bytes) const {
+  PlannerInput input;
+  input.layers = model_.layers;
+  input.storage_free = slots_.free_bytes();
+  for_each([&](UnitId unit, const UnitRecord& record) {
+    PlannedUnit planned;
+    planned.unit = unit;
+    planned.bytes = unit_bytes(unit);
+    if (unit.kind == UnitKind::kKv) {
+      if (record.empty && !record.resident) return;
+      const auto& context = cache.contexts().at(unit.context);
+      const std::uint32_t tokens = std::max(
+          1U, context.tokens_in_chunk(unit.chunk, model_.chunk_layout().tokens));
+      planned.compressed_bytes = record.compressed
+                                     ? record.compressed->slot.bytes
+                                     : encoded_bytes * tokens / model_.chunk_layout().tokens;
+      planned.compressed_clean = record.compressed.has_value();
+      planned.stored_clean = record.stored.has_value();
+    }
+    planned.place = record.resident     ? UnitPlace::kResident
+                    : record.compressed ? UnitPlace::kCompressed
+                    : record.stored     ? UnitPlace::kStored
+                                        : UnitPlace::kDropped;
+    input.units.push_back(planned);
+  });
+  return input;
+}
+
+StatusReport Residency::totals() const {
+  StatusReport report;
+  for_each([&](UnitId unit, const UnitRecord& record) {
+    StatusReport::State& state = record.resident     ? report.resident
+                                 : record.compressed ? report.compressed
+                                 : record.stored     ? report.stored
+                                                     : report.dropped;
+    const std::uint64_t bytes = unit_bytes(unit);
+    ++state.units;
+    state.bytes += bytes;
+    (unit.kind == UnitKind::kKv ? report.kv_bytes : report.weights_bytes) += bytes;
+  });
+  report.footprint_bytes = report.weights_bytes + report.kv_bytes;
+  report.memory_swap_bytes = swap_.held_bytes();
+  report.swap_file_bytes = slots_.file_bytes();
+  if (report.footprint_bytes > 0) {
+    report.remaining_percent = 100.0 *
+                               static_cast<double>(report.resident.bytes + swap_.held_bytes()) /
+                               static_cast<double>(report.footprint_bytes);
+  }
+  return report;
+}
+
+std::uint64_t Residency::footprint_bytes() const noexcept {
+  std::uint64_t chunks = 0;
+  for (const auto& [context, layers] : kv_) {
+    for (const auto& layer : layers) chunks += layer.size();
+  }
+  return model_.weights_bytes() + chunks * model_.chunk_bytes();
+}
+
+}  // namespace mzcache::engine

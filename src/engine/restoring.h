@@ -1,0 +1,61 @@
+// Restoring (paper §4.4, forward-in): brings units back in the order the forward pass meets them.
+//
+// The allocator runs ahead by a window of bytes (credits); everything behind it follows from the
+// order of AllocateUnits. State: units still to be asked for, units on their way. Invariant: a unit
+// on its way is `moving`, and becomes resident only by UnitReady.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "engine/engine_state.h"
+#include "mzcache/reports.h"
+
+namespace mzcache::engine {
+
+class Restoring {
+ public:
+  explicit Restoring(EngineState& state) : state_(state) {}
+
+  // Starts a report: whatever comes back from now on counts to it.
+  void begin_report();
+  // Everything missing that a forward pass over `context` needs (all contexts where empty).
+  // The context whose content is lost, if any: nothing is asked for then.
+  [[nodiscard]] std::optional<std::uint32_t> want(std::optional<std::uint32_t> context);
+  // Asks for units as far as the window allows.
+  void pump();
+  // No more units are asked for; those on their way arrive.
+  void stop() { waiting_.clear(); }
+
+  void on(const actors::UnitsAllocated& message);
+  void on(const actors::UnitReady& message);
+  void on(const actors::UnitFailed& message);
+  // The device computed in this interval (for the report's overlap).
+  void computed(actors::Nanoseconds begin, actors::Nanoseconds end);
+
+  [[nodiscard]] bool idle() const noexcept { return waiting_.empty() && on_way_ == 0; }
+  [[nodiscard]] bool quiet() const noexcept { return on_way_ == 0; }
+  [[nodiscard]] RestoreReport report() const;
+
+ private:
+  struct ForwardOrder {
+    bool operator()(const actors::UnitId& a, const actors::UnitId& b) const noexcept;
+  };
+  void ask(std::vector<actors::UnitId> run);
+  void arrived(actors::UnitId unit);
+
+  EngineState& state_;
+  std::set<actors::UnitId, ForwardOrder> waiting_;
+  std::uint64_t bytes_on_way_ = 0;
+  std::uint32_t on_way_ = 0;
+  RestoreReport report_;
+  bool anything_ = false;  // the report has units
+  actors::Nanoseconds first_{0};
+  actors::Nanoseconds last_{0};
+  std::vector<std::pair<actors::Nanoseconds, actors::Nanoseconds>> computed_;
+};
+
+}  // namespace mzcache::engine

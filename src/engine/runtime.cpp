@@ -1,0 +1,157 @@
+#include "mzcache/runtime.h"
+
+#include <future>
+#include <utility>
+
+#include "engine/runtime_impl.h"
+
+namespace mzcache {
+
+const char* stop_reason_name(StopReason reason) noexcept {
+  switch (reason) {
+    case StopReason::kEos: return "eos";
+    case StopReason::kLength: return "length";
+    case StopReason::kStop: return "stop";
+    case StopReason::kCancelled: return "cancelled";
+    case StopReason::kEvicted: return "evicted";
+    case StopReason::kContextFull: return "context_full";
+  }
+  return "";
+}
+
+// ------------------------------------------------------------------ the implementation's object
+
+RuntimeImpl::RuntimeImpl(Config config, engine::NoticeSink notice)
+    : config_(std::move(config)), notice_(std::move(notice)) {
+  timeline_.enable(!config_.trace.file.empty());
+}
+
+RuntimeImpl::~RuntimeImpl() { shut_down(); }
+
+void RuntimeImpl::load(const std::string& file) {
+  if (access()) throw Exception({ErrorCode::kNotYet, 0, "load", file + ": a runtime holds one model"});
+  load_begin_ = now();
+  const engine::GgufFile gguf = value_or_throw(engine::GgufFile::open(file));
+  auto wiring = value_or_throw(engine::Wiring::create(gguf, config_, notice_, timeline_));
+  tokenizer_ = value_or_throw(engine::Tokenizer::load(gguf));
+  template_text_ = wiring->model().chat_template;
+  info_ = inspect(file);
+  metadata_ms_ = static_cast<double>((now() - load_begin_).count()) / 1e6;
+  const std::unique_lock lock(wiring_mutex_);
+  wiring_ = std::move(wiring);
+}
+
+void RuntimeImpl::shut_down() {
+  std::unique_ptr<engine::Wiring> wiring;
+  {
+    const std::unique_lock lock(wiring_mutex_);
+    wiring = std::move(wiring_);
+  }
+  if (wiring == nullptr) return;
+  std::promise<void> done;
+  wiring->coordinator().post(engine::Shutdown{[&done] { done.set_value(); }});
+  done.get_future().wait();
+}
+
+RuntimeImpl::Access RuntimeImpl::access() {
+  std::shared_lock lock(wiring_mutex_);
+  engine::Wiring* wiring = wiring_.get();
+  return {std::move(lock), wiring};
+}
+
+RuntimeImpl::Access RuntimeImpl::loaded() {
+  Access wiring = access();
+  if (!wiring) throw Exception({ErrorCode::kNotFound, 0, "runtime", "no model is loaded"});
+  return wiring;
+}
+
+Session RuntimeImpl::open_session(const SessionOptions& options) {
+  const Access wiring = loaded();
+  const std::uint32_t model_limit = wiring->model().context_length;
+  const std::uint32_t limit = options.context_tokens == 0 ? model_limit : options.context_tokens;
+  if (limit > model_limit) {
+    throw Exception({ErrorCode::kBadArgument, 0, "open session",
+                     std::to_string(limit) + " context tokens, the model takes " +
+                         std::to_string(model_limit)});
+  }
+  auto chosen = value_or_throw(
+      engine::choose_chat_template(*tokenizer_, template_text_, options.chat_template));
+  Session session;
+  {
+    const std::lock_guard lock(sessions_mutex_);
+    session.id = ++sessions_;
+    templates_[session.id] = std::move(chosen);
+  }
+  std::promise<Error> opened;
+  wiring->coordinator().post(engine::OpenContext{
+      session.id, limit, [&opened](Error error) { opened.set_value(std::move(error)); }});
+  if (Error error = opened.get_future().get(); error.code != ErrorCode::kOk) {
+    throw Exception(std::move(error));
+  }
+  return session;
+}
+
+std::shared_ptr<const engine::ChatTemplate> RuntimeImpl::chat_template(Session session) const {
+  const std::lock_guard lock(sessions_mutex_);
+  const auto found = templates_.find(session.id);
+  return found == templates_.end() ? nullptr : found->second;
+}
+
+LoadReport RuntimeImpl::load_report() {
+  const Access wiring = loaded();
+  LoadReport report;
+  report.metadata_ms = metadata_ms_;
+  std::promise<std::pair<actors::Nanoseconds, actors::Nanoseconds>> times;
+  wiring->coordinator().post(engine::StatusRequest{[&](const StatusReport&) {
+    const engine::Coordinator& coordinator = wiring->coordinator_actor();
+    times.set_value({coordinator.first_ready(), coordinator.first_token()});
+  }});
+  const auto [ready, token] = times.get_future().get();
+  const auto since_load = [&](actors::Nanoseconds time) {
+    return time.count() == 0 ? 0.0 : static_cast<double>((time - load_begin_).count()) / 1e6;
+  };
+  report.ready_ms = since_load(ready);
+  report.first_token_ms = since_load(token);
+  return report;
+}
+
+// ------------------------------------------------------------------ the public handles
+
+Session Model::open_session(const SessionOptions& options) const {
+  return impl_->open_session(options);
+}
+std::vector<Token> Model::tokenize(std::string_view text, const TokenizeOptions& options) const {
+  return impl_->tokenizer()->encode(text, {options.parse_special, options.add_bos});
+}
+std::string Model::piece(Token token) const { return impl_->tokenizer()->piece(token, true); }
+const ModelInfo& Model::info() const { return impl_->info(); }
+
+Runtime::Runtime(Config config, std::function<void(std::string_view)> notice)
+    : impl_(std::make_shared<RuntimeImpl>(std::move(config), std::move(notice))) {}
+
+Runtime::~Runtime() { impl_->shut_down(); }
+
+Model Runtime::load(const std::string& file) {
+  impl_->load(file);
+  return Model(impl_);
+}
+
+LoadReport Runtime::load_report() const { return impl_->load_report(); }
+
+DeviceSummary Runtime::device() const {
+  return impl_->loaded()->device();
+}
+
+void Runtime::start_trace() {
+  impl_->timeline().clear();
+  impl_->timeline().enable(true);
+}
+
+void Runtime::write_trace(const std::string& file, bool clear) {
+  if (Result<void> written = impl_->timeline().write_chrome_json(file); !written) {
+    throw Exception(std::move(written.error()));
+  }
+  if (clear) impl_->timeline().clear();
+}
+
+}  // namespace mzcache

@@ -1,0 +1,35 @@
+// A lossless codec for the simulation: rows that are spelled-out seeds are kept as seeds, others raw.
+#pragma once
+
+#include "actors/ports.h"
+#include "actors/sim_dispatcher.h"
+#include "sim/sim_world.h"
+
+namespace mzcache::sim {
+
+class SimCodec final : public actors::KvCodec {
+ public:
+  SimCodec(actors::SimDispatcher& dispatcher, const MachineOptions& machine)
+      : dispatcher_(dispatcher), machine_(machine) {}
+
+  [[nodiscard]] std::string_view name() const noexcept override { return "sim"; }
+  [[nodiscard]] std::uint32_t version() const noexcept override { return 1; }
+  [[nodiscard]] bool lossless() const noexcept override { return true; }
+  [[nodiscard]] std::uint64_t bound(const actors::ChunkLayout& layout,
+                                    std::uint32_t token_count) const noexcept override;
+  [[nodiscard]] std::uint64_t scratch_bytes(const actors::ChunkLayout&) const noexcept override {
+    return 0;
+  }
+  [[nodiscard]] Result<std::uint64_t> encode(const actors::ChunkView& chunk,
+                                             std::span<std::byte> out,
+                                             std::span<std::byte> scratch) const override;
+  [[nodiscard]] Result<void> decode(std::span<const std::byte> encoded,
+                                    const actors::MutableChunkView& chunk,
+                                    std::span<std::byte> scratch) const override;
+
+ private:
+  actors::SimDispatcher& dispatcher_;
+  const MachineOptions& machine_;
+};
+
+}  // namespace mzcache::sim

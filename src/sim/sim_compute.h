@@ -1,0 +1,58 @@
+// A simulated compute device: an in-order queue that runs the integer model on the units' real bytes
+// when a stage's time has come.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "actors/kv_shape.h"
+#include "actors/ports.h"
+#include "actors/sim_dispatcher.h"
+#include "sim/sim_memory.h"
+
+namespace mzcache::sim {
+
+class SimCompute final : public actors::ComputeQueue {
+ public:
+  SimCompute(actors::SimDispatcher& dispatcher, SimMemory& memory,
+             const actors::ModelDescription& model, const MachineOptions& machine)
+      : dispatcher_(dispatcher), memory_(memory), model_(model), machine_(machine) {}
+
+  void set_listener(std::function<void(const actors::ComputeCompletion&)> listener) override {
+    listener_ = std::move(listener);
+  }
+  [[nodiscard]] Result<void> begin_slice(const actors::ComputeSlice& slice) override;
+  [[nodiscard]] Result<void> enqueue_layer(std::uint32_t layer, actors::LayerStage stage,
+                                           std::uint64_t ticket) override;
+  [[nodiscard]] Result<void> enqueue_head(std::uint64_t ticket) override;
+  void flush() override {}
+  void request_stop() noexcept override { stop_ = true; }
+  void clear_stop() noexcept override;
+  [[nodiscard]] std::span<const float> logits(std::size_t row) const override {
+    return {logits_.data() + row * model_.vocabulary, model_.vocabulary};
+  }
+  [[nodiscard]] std::uint64_t scratch_bytes() const noexcept override { return 0; }
+  [[nodiscard]] std::uint32_t slice_tokens_max() const noexcept override { return 512; }
+
+ private:
+  void enqueue(std::function<void()> work, double share, std::uint64_t ticket);
+  void project(std::uint32_t layer);
+  void attend(std::uint32_t layer);
+  void head();
+
+  actors::SimDispatcher& dispatcher_;
+  SimMemory& memory_;
+  const actors::ModelDescription& model_;
+  const MachineOptions& machine_;
+  std::function<void(const actors::ComputeCompletion&)> listener_;
+  actors::ComputeSlice slice_;
+  std::vector<std::uint64_t> states_;  // one per token of the slice
+  std::uint64_t weights_ = 0;          // digest of the projected layer's weights
+  std::vector<float> logits_;
+  actors::Nanoseconds busy_until_{0};
+  std::size_t queued_ = 0;
+  bool stop_ = false;
+};
+
+}  // namespace mzcache::sim

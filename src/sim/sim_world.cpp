@@ -1,0 +1,159 @@
+#include "sim/sim_world.h"
+
+#include <algorithm>
+#include <map>
+
+#include "actors/checksum.h"
+#include "engine/planner.h"
+#include "sim/sim_codec.h"
+#include "sim/sim_compute.h"
+#include "sim/sim_memory.h"
+#include "sim/sim_model.h"
+#include "sim/sim_storage.h"
+
+namespace mzcache::sim {
+namespace {
+
+using actors::FileRange;
+using actors::kBlockAlignment;
+
+constexpr std::uint64_t kRowBytes = 32;  // of the input embedding
+constexpr std::uint64_t kEmbeddingOffset = 1000;  // rows need no alignment
+// The head ends with the file, in the middle of a block.
+constexpr std::uint64_t kTailMissing = 100;
+
+std::shared_ptr<const std::vector<std::byte>> model_file(std::uint64_t bytes) {
+  static thread_local std::map<std::uint64_t, std::shared_ptr<const std::vector<std::byte>>> files;
+  auto& file = files[bytes];
+  if (file == nullptr) {
+    auto content = std::make_shared<std::vector<std::byte>>(bytes);
+    for (std::uint64_t i = 0; i < bytes; ++i) (*content)[i] = std::byte{file_byte(i)};
+    file = std::move(content);
+  }
+  return file;
+}
+
+// A unit's buffer as it must look: its ranges out of the file, zero elsewhere.
+std::uint64_t unit_digest(const std::vector<std::byte>& file, const std::vector<FileRange>& ranges,
+                          std::uint64_t unit_bytes) {
+  std::vector<std::byte> buffer(unit_bytes);
+  for (const FileRange& range : ranges) {
+    std::copy_n(file.begin() + static_cast<std::ptrdiff_t>(range.file_offset), range.bytes,
+                buffer.begin() + static_cast<std::ptrdiff_t>(range.buffer_offset));
+  }
+  return actors::checksum(buffer);
+}
+
+}  // namespace
+
+actors::ModelDescription describe(const ModelOptions& options) {
+  actors::ModelDescription model;
+  model.architecture = "simulated";
+  model.layers = options.layers;
+  model.heads = model.kv_heads = 1;
+  model.head_dim = static_cast<std::uint32_t>(kBlockAlignment / 4 / options.chunk_tokens);
+  model.chunk_tokens = options.chunk_tokens;
+  model.vocabulary = options.vocabulary;
+  model.embedding = {actors::TensorType::kF32, kEmbeddingOffset, kRowBytes, options.vocabulary, 1.0F};
+  std::uint64_t at =
+      actors::align_up(kEmbeddingOffset + options.vocabulary * kRowBytes, kBlockAlignment);
+  for (std::uint32_t layer = 0; layer < options.layers; ++layer) {
+    // Two ranges with a gap between them, as layers whose tensors are not neighbours have.
+    actors::LayerDescription description;
+    const std::uint64_t first = kBlockAlignment;
+    const std::uint64_t rest = (options.layer_blocks - 1) * kBlockAlignment;
+    description.ranges.push_back({actors::FileId::kModel, at, 0, first});
+    at += first + kBlockAlignment;
+    if (rest > 0) description.ranges.push_back({actors::FileId::kModel, at, first, rest});
+    at += rest;
+    description.unit_bytes = description.tensor_bytes = first + rest;
+    model.layer.push_back(std::move(description));
+  }
+  model.head.unit_bytes = options.head_blocks * kBlockAlignment;
+  model.head.tensor_bytes = model.head.unit_bytes - kTailMissing;
+  model.head.ranges = {{actors::FileId::kModel, at, 0, model.head.tensor_bytes}};
+  model.file_bytes = at + model.head.tensor_bytes;
+  return model;
+}
+
+World::World(std::uint64_t seed, const ModelOptions& model, const MachineOptions& machine,
+             const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers)
+    : dispatcher_(seed, timeline_), model_(describe(model)), machine_(machine) {
+  shape_ = {model_.chunk_layout(), model_.rope};
+  auto disk = std::make_shared<SimDisk>();
+  disk->model_file = model_file(model_.file_bytes);
+  memory_ = std::make_unique<SimMemory>(dispatcher_, model_, machine_);
+  codec_ = std::make_unique<SimCodec>(dispatcher_, machine_);
+  reads_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
+  writes_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
+  compute_ = std::make_unique<SimCompute>(dispatcher_, *memory_, model_, machine_);
+  engine::PlannerOptions planner_options;
+  planner_options.lossless_only = engine_options.lossless_only;
+  planner_ = engine::make_planner(planner_options);
+  engine::RestoreProfile profile;
+  profile.read_bytes_per_s = machine_.read_bytes_per_s;
+  profile.decode_bytes_per_s = machine_.decode_bytes_per_s;
+  state_ = std::make_unique<engine::EngineState>(model_, *memory_, *codec_, *planner_, profile,
+                                                 dispatcher_.clock(), engine_options);
+  // Without the swap's addresses nothing can start; this is set-up, not part of the run.
+  static_cast<void>(state_->swap.reserve(engine_options.swap_range_bytes));
+  coordinator_ = engine::spawn_pipeline(dispatcher_, *state_, shape_,
+                                        {*memory_, *reads_, *writes_, *compute_}, workers);
+  dispatcher_.start();
+}
+
+World::~World() = default;
+
+Token World::expected(std::span<const Token> tokens) const {
+  const auto& file = *model_file(model_.file_bytes);
+  if (layer_digests_.empty()) {
+    for (const auto& layer : model_.layer) {
+      layer_digests_.push_back(unit_digest(file, layer.ranges, layer.unit_bytes));
+    }
+    head_digest_ = unit_digest(file, model_.head.ranges, model_.head.unit_bytes);
+  }
+  std::vector<std::uint64_t> digests(model_.layers, 0);
+  std::uint64_t state = 0;
+  for (std::size_t position = 0; position < tokens.size(); ++position) {
+    const auto row = std::span(file).subspan(
+        kEmbeddingOffset + static_cast<std::uint64_t>(tokens[position]) * kRowBytes, kRowBytes);
+    state = mix(actors::checksum(row), position);
+    for (std::uint32_t layer = 0; layer < model_.layers; ++layer) {
+      digests[layer] = fold_row(digests[layer], kv_seed(state, layer_digests_[layer]));
+      state = next_state(state, digests[layer]);
+    }
+  }
+  return static_cast<Token>(mix(state, head_digest_) % model_.vocabulary);
+}
+
+std::string World::check_quiet() const {
+  if (!memory_->violation().empty()) return memory_->violation();
+  if (reads_->in_flight() + writes_->in_flight() > 0) return "requests in flight";
+  if (state_->releases_pending > 0) return "releases pending";
+  const engine::Residency& residency = state_->residency;
+  std::string wrong;
+  std::uint64_t resident = 0;
+  std::size_t compressed = 0;
+  std::size_t stored = 0;
+  residency.for_each([&](actors::UnitId unit, const engine::UnitRecord& record) {
+    if (record.moving) wrong = "a unit is moving";
+    if (record.resident != memory_->populated(unit)) wrong = "residency and memory differ";
+    if (record.resident) resident += residency.unit_bytes(unit);
+    compressed += record.compressed ? 1U : 0U;
+    stored += record.stored ? 1U : 0U;
+    if (unit.kind == actors::UnitKind::kKv && !record.resident && !record.has_form() &&
+        !record.empty) {
+      wrong = "content was lost";
+    }
+  });
+  if (!wrong.empty()) return wrong;
+  if (resident != memory_->units_held_bytes()) return "memory is held that no unit has";
+  if (compressed != state_->swap.slots()) return "swap slots without an owner";
+  if (stored != state_->slots.slots().size()) return "file slots without an owner";
+  if (state_->swap.held_bytes() != memory_->process_bytes() - memory_->units_held_bytes()) {
+    return "segments are held that the swap does not know";
+  }
+  return "";
+}
+
+}  // namespace mzcache::sim

@@ -1,0 +1,95 @@
+// A whole machine in one process under a virtual clock: simulated memory, storage, compute device
+// and codec behind the ports, with seeded faults. The actors and the coordinator are the real ones.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/kv_shape.h"
+#include "actors/sim_dispatcher.h"
+#include "engine/engine_state.h"
+#include "engine/pipeline.h"
+
+namespace mzcache::sim {
+
+// How fast the simulated devices are, and how often they fail. Probabilities per operation.
+struct MachineOptions {
+  double read_bytes_per_s = 2e9;
+  double write_bytes_per_s = 6e8;
+  actors::Nanoseconds storage_latency{80'000};
+  double allocate_bytes_per_s = 2e10;
+  double decode_bytes_per_s = 6e9;
+  double encode_bytes_per_s = 3e9;
+  actors::Nanoseconds layer_time{300'000};  // the device, per layer and slice
+  std::uint32_t depth = 8;
+  std::uint64_t block_bytes = 8192;
+
+  double read_error = 0;    // EIO, on the swap file only
+  double model_read_error = 0;
+  double write_error = 0;   // EIO
+  double short_transfer = 0;
+  double busy = 0;          // EAGAIN
+  double no_space = 0;      // growing the swap file fails
+  double no_memory = 0;     // populating fails
+  double bit_flip = 0;      // a read from the swap file returns different bytes
+};
+
+// A model so small that thousands of conversations run in a second. Its answer depends on every byte
+// of every unit and of the whole context.
+struct ModelOptions {
+  std::uint32_t layers = 3;
+  std::uint32_t chunk_tokens = 4;
+  std::uint32_t layer_blocks = 3;  // 4 KiB blocks of weights per layer
+  std::uint32_t head_blocks = 2;
+  std::uint32_t vocabulary = 97;
+};
+[[nodiscard]] actors::ModelDescription describe(const ModelOptions& options);
+
+class SimMemory;
+class SimStorage;
+class SimCompute;
+class SimCodec;
+
+// Everything wired up. Build it, open a context, post requests to `coordinator()`, run the
+// dispatcher.
+class World {
+ public:
+  World(std::uint64_t seed, const ModelOptions& model, const MachineOptions& machine,
+        const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers);
+  ~World();
+
+  [[nodiscard]] actors::SimDispatcher& dispatcher() noexcept { return dispatcher_; }
+  [[nodiscard]] actors::Address<engine::Coordinator::Inbox>& coordinator() noexcept {
+    return *coordinator_.address;
+  }
+  [[nodiscard]] engine::EngineState& state() noexcept { return *state_; }
+  // Speeds and faults may change while the world runs.
+  [[nodiscard]] MachineOptions& machine() noexcept { return machine_; }
+  [[nodiscard]] SimMemory& memory() noexcept { return *memory_; }
+  // The token the model says after these, computed without any of the machinery.
+  [[nodiscard]] Token expected(std::span<const Token> tokens) const;
+  // What must hold whenever nothing is under way; empty where it does, else what is wrong.
+  [[nodiscard]] std::string check_quiet() const;
+
+ private:
+  actors::Timeline timeline_;
+  actors::SimDispatcher dispatcher_;
+  actors::ModelDescription model_;
+  MachineOptions machine_;
+  actors::KvShape shape_;
+  std::unique_ptr<SimMemory> memory_;
+  std::unique_ptr<SimCodec> codec_;
+  std::unique_ptr<SimStorage> reads_;
+  std::unique_ptr<SimStorage> writes_;
+  std::unique_ptr<SimCompute> compute_;
+  std::unique_ptr<engine::EvictionPlanner> planner_;
+  std::unique_ptr<engine::EngineState> state_;
+  actors::Ref<engine::Coordinator> coordinator_;
+  mutable std::vector<std::uint64_t> layer_digests_;  // of the reference
+  mutable std::uint64_t head_digest_ = 0;
+};
+
+}  // namespace mzcache::sim

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Installs the Debian packages that building, testing or checking need; says what it does, and does
+# nothing where all of them are there.
+#
+#   tools/setup.sh            build, tests, demonstration
+#   tools/setup.sh --check    what tools/check.sh needs besides
+set -eu
+
+packages="g++ cmake ninja-build pkg-config pocl-opencl-icd ocl-icd-opencl-dev opencl-clhpp-headers
+libasio-dev liburing-dev libzstd-dev libconcurrentqueue-dev catch2 libtomlplusplus-dev libcli11-dev
+nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev libbenchmark-dev python3 python3-pip unzip
+ca-certificates"
+
+for argument in "$@"; do
+  case "$argument" in
+    --check) packages="$packages clang-format-19 clang-tidy-19 git" ;;
+    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup.sh: unknown argument '$argument' (allowed: --check)" >&2; exit 2 ;;
+  esac
+done
+
+installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | cut -c2)" = i ]
+}
+available() {
+  [ -n "$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: *//p' | grep -v '(none)')" ]
+}
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup.sh: this is not Debian; these packages are needed, by their Debian names:" $packages >&2
+  exit 1
+fi
+
+missing=""
+for package in $packages; do
+  installed "$package" || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+run=""
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || { echo "setup.sh: needs root or sudo to install:$missing" >&2; exit 1; }
+  run="sudo"
+fi
+
+for package in $missing; do
+  if ! available "$package"; then
+    echo "setup.sh: reading the package lists (apt-get update)" >&2
+    $run apt-get update -qq
+    break
+  fi
+done
+
+echo "setup.sh: installing$missing" >&2
+$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
