@@ -132,8 +132,10 @@ class Planning {
     if (next_kv_ < kv_.size()) {
       const Item& chunk = items_[kv_[next_kv_]];
       const Picoseconds threshold = memory_closed() ? 0 : weights_total_;
-      if (!weights_left || kv_left_ > threshold) {
-        if (kv_only(chunk)) return true;
+      if (kv_left_ > threshold) {
+        if (balance_chunk(chunk, EvictionStage::kKvOnly)) return true;
+      } else if (!weights_left) {  // chunks paired to the weight unit dropped last
+        if (balance_chunk(chunk, EvictionStage::kKvAndW)) return true;
       } else if (fits_memory(chunk)) {
         kv_and_weights();
         return true;
@@ -147,7 +149,7 @@ class Planning {
   }
 
   // One chunk to the path that would then finish earlier; false where it fits nowhere.
-  bool kv_only(const Item& chunk) {
+  bool balance_chunk(const Item& chunk, EvictionStage stage) {
     const bool memory = fits_memory(chunk);
     const bool storage = fits_storage(chunk);
     if (!memory && !storage) return false;
@@ -156,7 +158,7 @@ class Planning {
       to_memory = options_.paths == EvictionPaths::kMemory ||
                   (options_.paths == EvictionPaths::kHybrid && prefers_memory(chunk));
     }
-    move_chunk(EvictionStage::kKvOnly, to_memory);
+    move_chunk(stage, to_memory);
     return true;
   }
 

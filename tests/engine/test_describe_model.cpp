@@ -196,3 +196,21 @@ TEST_CASE("traits cover exactly the supported types") {
   CHECK(supported == 11);
   CHECK(actors::tensor_type_traits(TensorType::kQ6_K).block_bytes == 210);
 }
+
+TEST_CASE("the committed golden models are described") {
+  int described = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(MZCACHE_SOURCE_DIR "/tests/golden/models")) {
+    if (entry.path().extension() != ".gguf") continue;
+    INFO(entry.path().string());
+    const auto file = GgufFile::open(entry.path().string());
+    if (!file) FAIL(file.error().message());
+    const auto model = describe_model(*file);
+    if (!model) FAIL(model.error().message());
+    CHECK(model->vocabulary == 320);
+    CHECK(model->rope.factors.size() == (model->name == "llama3-rope-scaled" ? 32U : 0U));
+    CHECK(model->head.tied == (model->name != "llama-mha-untied"));
+    ++described;
+  }
+  CHECK(described == 14);
+}

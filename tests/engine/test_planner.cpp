@@ -166,10 +166,10 @@ TEST_CASE("both paths owe the same at every step of KVonly and KVandW") {
       const double decode = bytes / input.profile.decode_bytes_per_s + price * bytes;
       difference += step.to == UnitPlace::kCompressed ? -decode : read;
       if (!is_kv(step.unit)) dropped_last = read;
-      if (is_kv(step.unit) && step.stage == EvictionStage::kKvAndW) {
-        longest_chunk = std::max(longest_chunk, decode);
-      }
       const double chunk = std::max(decode, read);
+      if (is_kv(step.unit) && step.stage == EvictionStage::kKvAndW) {
+        longest_chunk = std::max(longest_chunk, step.to == UnitPlace::kStored ? chunk : decode);
+      }
       if (step.stage == EvictionStage::kKvOnly) {
         REQUIRE_SEED(std::fabs(difference) <= chunk + 1e-9);
         REQUIRE_SEED(is_kv(step.unit));

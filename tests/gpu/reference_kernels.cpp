@@ -170,8 +170,7 @@ std::vector<std::byte> random_blocks(TensorType type, std::uint32_t rows, std::u
 
 float dequantised(TensorType type, const std::byte* row, std::uint32_t index) {
   const auto traits = actors::tensor_type_traits(type);
-  const std::byte* block =
-      row + std::size_t{index} / traits.block_values * traits.block_bytes;
+  const std::byte* block = row + std::size_t{index} / traits.block_values * traits.block_bytes;
   const std::uint32_t i = index % traits.block_values;
   switch (type) {
     case TensorType::kF32: {
@@ -243,8 +242,8 @@ std::vector<double> reference_rope(const actors::RopeDescription& rope,
   const bool split = rope.pairing == actors::RopeDescription::Pairing::kSplitHalves;
   const std::uint32_t pairs = rope.dimensions / 2;
   for (std::uint32_t i = 0; i < pairs; ++i) {
-    double angle = double{rope.scale} * position *
-                   std::pow(double{rope.base}, -2.0 * i / rope.dimensions);
+    double angle =
+        double{rope.scale} * position * std::pow(double{rope.base}, -2.0 * i / rope.dimensions);
     if (!rope.factors.empty()) angle /= double{rope.factors[i]};
     const std::uint32_t a = split ? i : 2 * i;
     const std::uint32_t b = split ? i + pairs : 2 * i + 1;
@@ -257,8 +256,8 @@ std::vector<double> reference_rope(const actors::RopeDescription& rope,
 double reference_silu(double x) { return x / (1 + std::exp(-x)); }
 
 double reference_gelu(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) *
-                                  (x + 0.044715 * x * x * x)));
+  return 0.5 * x *
+         (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 
 std::vector<double> reference_attention(const ReferenceAttention& how,

@@ -47,11 +47,10 @@ struct ReferenceAttention {
   std::uint32_t window = 0;
 };
 // One query head at `position` over keys and values [token][dim] of its KV head.
-[[nodiscard]] std::vector<double> reference_attention(const ReferenceAttention& how,
-                                                      std::span<const double> query,
-                                                      const std::vector<std::vector<double>>& keys,
-                                                      const std::vector<std::vector<double>>& values,
-                                                      std::uint32_t position);
+[[nodiscard]] std::vector<double> reference_attention(
+    const ReferenceAttention& how, std::span<const double> query,
+    const std::vector<std::vector<double>>& keys, const std::vector<std::vector<double>>& values,
+    std::uint32_t position);
 
 // Index of a value in a chunk, in FP16 values from its start.
 [[nodiscard]] std::size_t chunk_index(const actors::ChunkLayout& layout, bool value,
