@@ -174,15 +174,6 @@ Verdict assign_keep_compressed(Config& config, const node& value) {
   return assign_size(config.memory.keep_compressed, value);
 }
 
-// A stage that does not overlap is for experiments that are not built yet.
-Verdict assign_overlap(bool& target, const node& value) {
-  bool wanted = true;
-  if (assign_bool(wanted, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (!wanted) return Verdict::kNotYet;
-  target = true;
-  return Verdict::kTaken;
-}
-
 Verdict assign_cpu_price(Config& config, const node& value) {
   std::string word;
   if (assign_choice(word, value, {"auto"}) == Verdict::kTaken) {
@@ -320,11 +311,11 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
      assign_resume_delay},
 
     {"overlap.allocation", kBoolean,
-     [](Config& c, const node& v) { return assign_overlap(c.overlap.allocation, v); }},
+     [](Config& c, const node& v) { return assign_bool(c.overlap.allocation, v); }},
     {"overlap.reload", kBoolean,
-     [](Config& c, const node& v) { return assign_overlap(c.overlap.reload, v); }},
+     [](Config& c, const node& v) { return assign_bool(c.overlap.reload, v); }},
     {"overlap.prefill", kBoolean,
-     [](Config& c, const node& v) { return assign_overlap(c.overlap.prefill, v); }},
+     [](Config& c, const node& v) { return assign_bool(c.overlap.prefill, v); }},
 
     {"storage.block", "a power of two from \"4KiB\" to \"64MiB\"", assign_block},
     {"storage.depth", "an integer from 1 to 1024",

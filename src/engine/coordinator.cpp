@@ -251,8 +251,15 @@ void Coordinator::compute_slice() {
   generating_.next_slice();
   lost_ = restoring_.want(generating_.context());
   if (lost_) return interrupt(Interrupt::kLost);
-  if (generating_.rows_ready()) generating_.send_slice();
   restoring_.pump();
+  send_slice_when_ready();
+}
+
+// The device starts at once with what is there, unless nothing may overlap with it.
+void Coordinator::send_slice_when_ready() {
+  if (!generating_.slice_waits() || !generating_.rows_ready()) return;
+  if (state_.options.compute_last && !restoring_.idle()) return;
+  generating_.send_slice();
 }
 
 // ------------------------------------------------------------------ when work must end
@@ -349,6 +356,13 @@ void Coordinator::on(actors::UnitsAllocated&& message) noexcept {
   if (message.error.code != ErrorCode::kOk) {
     failure_ = message.error;
     interrupt(Interrupt::kFailed);
+  } else if (interrupt_ == Interrupt::kNone && generating_.running()) {
+    // Fresh chunks are ready with their memory where all of it comes first.
+    for (std::uint32_t layer = 0; state_.options.allocate_first && layer < state_.model.layers;
+         ++layer) {
+      generating_.part_ready(layer, actors::LayerPart::kKv);
+    }
+    send_slice_when_ready();
   }
   step();
 }
@@ -360,6 +374,7 @@ void Coordinator::on(actors::UnitReady&& message) noexcept {
                                                    ? actors::LayerPart::kKv
                                                    : actors::LayerPart::kWeights);
     restoring_.pump();
+    if (generating_.running()) send_slice_when_ready();
   }
   if (restoring_.idle() && first_ready_.count() == 0) first_ready_ = state_.clock.now();
   step();
@@ -383,7 +398,7 @@ void Coordinator::on(actors::RowsRead&& message) noexcept {
     failure_ = generating_.rows_error();
     interrupt(Interrupt::kFailed);
   } else if (interrupt_ == Interrupt::kNone && generating_.running()) {
-    generating_.send_slice();
+    send_slice_when_ready();
   }
   step();
 }

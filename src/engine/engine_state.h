@@ -27,6 +27,10 @@ struct EngineOptions {
   std::uint64_t restore_run_bytes = std::uint64_t{8} << 20;  // neighbours allocated at once
   std::uint32_t slice_tokens_max = 512;
   bool lossless_only = false;  // nothing lossy on either path
+  // Stages that do not overlap (the evaluation compares): all memory before the first read, all units
+  // before the first layer.
+  bool allocate_first = false;
+  bool compute_last = false;
   std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks
   actors::Nanoseconds resume_delay{2'000'000'000};
 };
@@ -42,6 +46,8 @@ struct PipelinePorts {
   std::vector<actors::Port<actors::AllocateUnits>> allocate;  // one per allocator
   std::vector<actors::Port<actors::ReleaseUnits>> release;
   actors::Port<actors::ReadRows> read_rows;
+  actors::Port<actors::ReadUnit> read_unit;  // only for units that were allocated first
+  std::vector<actors::Port<actors::DecodeChunk>> decode;
   std::vector<actors::Port<actors::CompressChunk>> compress;
   actors::Port<actors::WriteChunk> write;
   actors::Port<actors::ComputeTokens> compute;

@@ -79,6 +79,8 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.memory_swap_max_bytes = config.memory.memory_swap_max_bytes;
   options.slice_tokens_max = slice_tokens_max;
   options.lossless_only = config.memory.codec == "none";
+  options.allocate_first = !(config.overlap.allocation && config.overlap.reload);
+  options.compute_last = !(config.overlap.prefill && config.overlap.reload);
   options.keep_compressed = config.memory.keep_compressed;
   options.resume_delay =
       actors::Nanoseconds(static_cast<std::int64_t>(config.policy.resume_delay_s * 1e9));

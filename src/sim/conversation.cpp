@@ -96,6 +96,8 @@ class Conversation {
     engine.restore_run_bytes = 4096 * pick(1, 8);
     engine.slice_tokens_max = 64;
     engine.lossless_only = coin(0.2);
+    engine.allocate_first = coin(0.15);
+    engine.compute_last = coin(0.15);
     engine.keep_compressed = coin(0.4) ? 4096 * pick(1, 40) : 0;
     engine.resume_delay = Nanoseconds(static_cast<std::int64_t>(pick(0, 5'000'000)));
     const engine::WorkerCounts workers{static_cast<std::uint32_t>(pick(1, 3)),
