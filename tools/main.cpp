@@ -65,6 +65,7 @@ void add_commands(CLI::App& app, Commands& commands) {
   add_trace(app, commands);
   add_synth(app, commands);
   add_bench(app, commands);
+  add_simulate(app, commands);
   add_later(app, commands);
 }
 

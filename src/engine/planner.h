@@ -84,5 +84,7 @@ class EvictionPlanner {
 // The paper's four stages with a fractional r, which is carried by balancing what the two restore
 // paths owe rather than by counting (so it follows from the residency alone).
 [[nodiscard]] std::unique_ptr<EvictionPlanner> make_planner(const PlannerOptions& options);
+// The evaluation's baseline: whole layers, the last first, to storage only.
+[[nodiscard]] std::unique_ptr<EvictionPlanner> make_partial_offload_planner();
 
 }  // namespace mzcache::engine
