@@ -73,7 +73,8 @@ std::span<std::byte> SimMemory::bytes(UnitId unit) noexcept {
 }
 
 Result<std::span<std::byte>> SimMemory::reserve_swap(std::uint64_t bytes) {
-  swap_.reset(new std::byte[bytes]);
+  swap_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
+  if (swap_ == nullptr) return Error{ErrorCode::kNoMemory, 0, "reserve swap", "simulation"};
   segments_.assign(bytes / kSegmentBytes, false);
   return std::span<std::byte>(swap_.get(), bytes);
 }

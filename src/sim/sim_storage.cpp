@@ -54,6 +54,8 @@ std::int64_t SimStorage::transfer(const BlockRequest& request) {
     bytes = std::uniform_int_distribution<std::uint64_t>(1, bytes / 512)(dispatcher_.random()) * 512;
   }
   if (!machine_.content) {
+    // What was written without content is zeros.
+    if (read && request.file == FileId::kSwap) std::memset(request.buffer.data(), 0, bytes);
     const std::uint64_t end =
         request.file == FileId::kModel ? disk_->model_bytes : disk_->swap_bytes;
     return request.offset >= end
