@@ -41,6 +41,7 @@ actors::Placement to_placement(const Config::Placement& config) {
 EvictionOrder to_order(const std::string& name) {
   if (name == "forward-out") return EvictionOrder::kForwardOut;
   if (name == "random-out") return EvictionOrder::kRandomOut;
+  if (name == "optimal") return EvictionOrder::kOptimal;
   return EvictionOrder::kBackwardOut;
 }
 
@@ -169,8 +170,7 @@ Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice
   options.notice = [notice](const std::string& line) {
     if (notice) notice(line);
   };
-  Result<std::shared_ptr<io::StorageFiles>> files =
-      io::StorageFiles::open(model_.file, options);
+  Result<std::shared_ptr<io::StorageFiles>> files = io::StorageFiles::open(model_.file, options);
   if (!files) return files.error();
   files_ = std::move(*files);
   for (auto* device : {&reads_, &writes_}) {
@@ -185,7 +185,8 @@ Result<void> Wiring::start(const Config& config, actors::Timeline& timeline) {
   Result<actors::CpuTopology> topology = actors::this_topology();
   if (!topology) return topology.error();
   const actors::Placement placement = to_placement(config.placement);
-  dispatcher_ = std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
+  dispatcher_ =
+      std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
   planner_ = make_planner(to_planner_options(config, device_->info()));
   state_ = std::make_unique<EngineState>(
       model_, *memory_, *codec_, *planner_, to_profile(config.profile), dispatcher_->clock(),

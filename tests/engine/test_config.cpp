@@ -318,8 +318,8 @@ TEST_CASE("what is not built yet says so") {
   const char* assignments[] = {
       "device.kernels=cpu",           "device.activations=int8",
       "policy.recompute=true",        "memory.compressed_attention=true",
-      "memory.keep_compressed=64MiB", "policy.order=optimal",
-      "memory.storage_codec=q8",      "profile.file=machine.json",
+      "memory.keep_compressed=64MiB", "memory.storage_codec=q8",
+      "profile.file=machine.json",
   };
   for (const char* assignment : assignments) {
     INFO(assignment);
