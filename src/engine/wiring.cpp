@@ -80,6 +80,11 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.memory_swap_max_bytes = config.memory.memory_swap_max_bytes;
   options.slice_tokens_max = slice_tokens_max;
   options.lossless_only = config.memory.codec == "none";
+  options.allocate_first = !(config.overlap.allocation && config.overlap.reload);
+  options.compute_last = !(config.overlap.prefill && config.overlap.reload);
+  options.keep_compressed = config.memory.keep_compressed;
+  options.resume_delay =
+      actors::Nanoseconds(static_cast<std::int64_t>(config.policy.resume_delay_s * 1e9));
   const std::uint64_t chunks = model.context_length / model.chunk_tokens + 1;
   options.swap_range_bytes = std::clamp(chunks * model.layers * model.chunk_bytes() * kSwapContexts,
                                         kSwapRangeMin, kSwapRangeMax);
@@ -124,6 +129,7 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const GgufFile& file, const Confi
 }
 
 Wiring::~Wiring() {
+  timer_.reset();
   if (dispatcher_ != nullptr) dispatcher_->stop();
 }
 
@@ -170,7 +176,8 @@ Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice
   options.notice = [notice](const std::string& line) {
     if (notice) notice(line);
   };
-  Result<std::shared_ptr<io::StorageFiles>> files = io::StorageFiles::open(model_.file, options);
+  Result<std::shared_ptr<io::StorageFiles>> files =
+      io::StorageFiles::open(model_.file, options);
   if (!files) return files.error();
   files_ = std::move(*files);
   for (auto* device : {&reads_, &writes_}) {
@@ -185,12 +192,13 @@ Result<void> Wiring::start(const Config& config, actors::Timeline& timeline) {
   Result<actors::CpuTopology> topology = actors::this_topology();
   if (!topology) return topology.error();
   const actors::Placement placement = to_placement(config.placement);
-  dispatcher_ =
-      std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
+  dispatcher_ = std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
   planner_ = make_planner(to_planner_options(config, device_->info()));
   state_ = std::make_unique<EngineState>(
       model_, *memory_, *codec_, *planner_, to_profile(config.profile), dispatcher_->clock(),
       to_engine_options(config, model_, queue_->slice_tokens_max()));
+  timer_ = std::make_unique<ThreadTimer>();
+  state_->timer = timer_.get();
   if (Result<void> reserved = state_->swap.reserve(state_->options.swap_range_bytes); !reserved) {
     return reserved;
   }
