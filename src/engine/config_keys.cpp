@@ -291,10 +291,10 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
     {"memory.huge_pages", kBoolean,
      [](Config& c, const node& v) { return assign_bool(c.memory.huge_pages, v); }},
 
-    {"policy.order", "\"backward-out\", \"forward-out\" or \"random-out\"",
+    {"policy.order", "\"backward-out\", \"forward-out\", \"random-out\" or \"optimal\"",
      [](Config& c, const node& v) {
-       return assign_choice(c.policy.order, v, {"backward-out", "forward-out", "random-out"},
-                            {"optimal"});
+       return assign_choice(c.policy.order, v,
+                            {"backward-out", "forward-out", "random-out", "optimal"});
      }},
     {"policy.seed", "an integer from 0",
      [](Config& c, const node& v) {

@@ -41,6 +41,7 @@ actors::Placement to_placement(const Config::Placement& config) {
 EvictionOrder to_order(const std::string& name) {
   if (name == "forward-out") return EvictionOrder::kForwardOut;
   if (name == "random-out") return EvictionOrder::kRandomOut;
+  if (name == "optimal") return EvictionOrder::kOptimal;
   return EvictionOrder::kBackwardOut;
 }
 

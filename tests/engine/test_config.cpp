@@ -314,11 +314,16 @@ TEST_CASE("values outside their range or of another type are refused") {
   }
 }
 
+TEST_CASE("every eviction order is accepted") {
+  for (const char* order : {"backward-out", "forward-out", "random-out", "optimal"}) {
+    CHECK(with(std::string("policy.order=") + order).policy.order == order);
+  }
+}
+
 TEST_CASE("what is not built yet says so") {
   const char* assignments[] = {
       "device.kernels=cpu",           "device.activations=int8",
       "policy.recompute=true",        "memory.compressed_attention=true",
-      "policy.order=optimal",
       "memory.storage_codec=q8",      "profile.file=machine.json",
   };
   for (const char* assignment : assignments) {
