@@ -54,5 +54,7 @@ endif()
 add_library(mzcache_asio INTERFACE)
 target_include_directories(mzcache_asio SYSTEM INTERFACE ${ASIO_INCLUDE_DIR})
 target_link_libraries(mzcache_asio INTERFACE Threads::Threads)
+# GCC 12 takes Asio's own pair of functions for coroutine frames for a mistake.
+target_compile_options(mzcache_asio INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
 add_library(mzcache_concurrentqueue INTERFACE)
 target_include_directories(mzcache_concurrentqueue SYSTEM INTERFACE ${CONCURRENTQUEUE_INCLUDE_DIR})

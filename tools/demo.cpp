@@ -24,7 +24,7 @@ struct DemoOptions {
   std::string model;
   std::string text_file = "/usr/share/common-licenses/Apache-2.0";
   std::string trace_file = "restore-trace.json";
-  std::size_t text_tokens = 1400;
+  std::size_t text_tokens = 1440;
   std::uint32_t answer_tokens = 48;
 };
 
@@ -47,7 +47,7 @@ std::string mib(std::uint64_t bytes) {
 // About `tokens` tokens of the file's beginning, cut at a line.
 std::string excerpt(const Model& model, const DemoOptions& options) {
   const std::string text = read_text_file(options.text_file);
-  std::size_t bytes = std::min(text.size(), options.text_tokens * 4);
+  std::size_t bytes = std::min(text.size(), options.text_tokens * 8);
   while (bytes > 0) {
     const std::size_t tokens = model.tokenize(std::string_view(text).substr(0, bytes)).size();
     if (tokens <= options.text_tokens) break;

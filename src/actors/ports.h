@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,12 +73,32 @@ class BlockDevice : public WaitSource {
   [[nodiscard]] virtual std::string name(FileId file) const = 0;
 };
 
+// Memory for a short while, beside the units: staging of encoded chunks and of embedding rows. This
+// one takes it from the heap. Thread-safe.
+class StagingMemory {
+ public:
+  StagingMemory() = default;
+  virtual ~StagingMemory() = default;
+  StagingMemory(const StagingMemory&) = delete;
+  StagingMemory& operator=(const StagingMemory&) = delete;
+
+  // `bytes`, whole blocks, aligned to kBlockAlignment; null where memory is short.
+  [[nodiscard]] virtual std::byte* take_staging(std::uint64_t bytes) noexcept {
+    return static_cast<std::byte*>(
+        ::operator new(bytes, std::align_val_t{kBlockAlignment}, std::nothrow));
+  }
+  virtual void give_staging(std::byte* staging, std::uint64_t) noexcept {
+    ::operator delete(staging, std::align_val_t{kBlockAlignment});
+  }
+};
+
 // Memory that processor and compute device address alike: one address range per unit inside larger
 // reservations; populated and given back unit by unit. populate/release/segments may be called from
 // several threads for different units.
-class SharedMemory {
+class SharedMemory : public StagingMemory {
  public:
-  virtual ~SharedMemory() = default;
+  // Staging that was given back is back with the system at once; a heap would keep what one long
+  // restore needed for good.
   // Reserves address ranges for the chunks of a context (positions 0 … chunks·256). No memory yet.
   [[nodiscard]] virtual Result<void> open_context(std::uint32_t context, std::uint32_t chunks) = 0;
   virtual void close_context(std::uint32_t context) noexcept = 0;

@@ -38,6 +38,7 @@ void Prefill::on(ComputeTokens&& message) noexcept {
   enqueued_ = completed_ = 0;
   error_ = {};
   stopped_ = false;
+  starved_.assign(stages_total(), false);
   compute_ = wait_ = Nanoseconds{0};
   accepted_ = first_begin_ = last_end_ = clock_.now();
   state_ = State::kComputing;
@@ -65,8 +66,11 @@ void Prefill::on(StopCompute&& message) noexcept {
 
 bool Prefill::enqueue_next() noexcept {
   const std::uint32_t stage = enqueued_;
-  if (stage >= stages_total() || !stage_ready(stage)) return false;
-  if (stage - completed_ >= kStagesAhead) return false;
+  if (stage >= stages_total() || stage - completed_ >= kStagesAhead) return false;
+  if (!stage_ready(stage)) {
+    starved_[stage] = true;
+    return false;
+  }
   const std::uint64_t ticket = stage + 1;
   Result<void> queued =
       stage == work_.layers * 2
@@ -100,7 +104,9 @@ void Prefill::fail(Error error) noexcept {
 
 void Prefill::record(const ComputeCompletion& completion, UnitId unit) noexcept {
   const Nanoseconds begin = std::max(completion.begin, last_end_);
-  if (begin > last_end_) wait_ += begin - last_end_;
+  // Only time for want of a unit is waiting; between stages the device also pauses by itself.
+  const bool waited = starved_[completed_] && begin > last_end_;
+  if (waited) wait_ += begin - last_end_;
   compute_ += completion.end - begin;
   if (completed_ == 0) first_begin_ = begin;
   if (timeline_.enabled()) {
@@ -108,7 +114,7 @@ void Prefill::record(const ComputeCompletion& completion, UnitId unit) noexcept 
     span.track = device_track_;
     span.unit = unit;
     span.has_unit = true;
-    if (begin > last_end_) {
+    if (waited) {
       span.stage = Stage::kWait;
       span.name = "wait";
       span.begin = last_end_;

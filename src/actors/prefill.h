@@ -59,6 +59,7 @@ class Prefill {
   ComputeTokens work_;
   std::uint32_t enqueued_ = 0;   // stages handed to the queue
   std::uint32_t completed_ = 0;  // stages known to be done
+  std::vector<bool> starved_;    // stages whose units were not there when their turn came
   Error error_;
   bool stopped_ = false;
   Nanoseconds accepted_{0};  // when the slice was begun

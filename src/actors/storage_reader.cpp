@@ -52,7 +52,7 @@ StorageReader::StorageReader(BlockDevice& device, SharedMemory& memory, const Kv
       clock_(clock),
       timeline_(timeline),
       track_(timeline.add_track(track)),
-      chunk_staging_(align_up(encoded_bytes, kBlockAlignment), kStagingMax) {}
+      chunk_staging_(memory, encoded_bytes, kStagingMax) {}
 
 void StorageReader::on(ReadUnit&& message) noexcept {
   auto read = std::make_shared<Read>();
@@ -109,7 +109,7 @@ std::shared_ptr<StorageReader::Read> StorageReader::read_rows(std::span<const Fi
   for (const FileRange& row : rows) total += row_span(row);
   if (row_staging_ == nullptr || row_staging_->buffer_bytes() < total) {
     const std::uint64_t row_max = align_up(rows[0].bytes, kBlockAlignment) + kBlockAlignment;
-    row_staging_ = std::make_unique<BufferPool>(kRowsPerPart * row_max, kStagingMax);
+    row_staging_ = std::make_unique<BufferPool>(memory_, kRowsPerPart * row_max, kStagingMax);
   }
   auto read = std::make_shared<Read>();
   read->staging = row_staging_->try_acquire();

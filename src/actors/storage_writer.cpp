@@ -32,7 +32,7 @@ StorageWriter::StorageWriter(BlockDevice& device, SharedMemory& memory, const Kv
       clock_(clock),
       timeline_(timeline),
       track_(timeline.add_track(track)),
-      staging_(align_up(encoded_bytes, kBlockAlignment), kStagingMax) {}
+      staging_(memory, encoded_bytes, kStagingMax) {}
 
 void StorageWriter::on(WriteChunk&& message) noexcept {
   const auto refuse = [&](Error error) {

@@ -51,6 +51,12 @@ class UnitMemoryBase : public UnitMemory {
     return swap_.populate(index);
   }
   void release_segment(std::size_t index) noexcept final { swap_.release(index); }
+  [[nodiscard]] std::byte* take_staging(std::uint64_t bytes) noexcept final {
+    return map_pages(bytes);
+  }
+  void give_staging(std::byte* staging, std::uint64_t bytes) noexcept final {
+    unmap_pages(staging, bytes);
+  }
   [[nodiscard]] std::uint64_t process_bytes() const noexcept final { return process_pss_bytes(); }
 
  protected:

@@ -44,8 +44,9 @@ ModelBytes open_model_file(const std::string& path) {
 }
 
 OpenDevice& open_device(const std::string& force_memory) {
-  static std::map<std::string, OpenDevice> devices;
-  OpenDevice& open = devices[force_memory];
+  // Never destroyed: some drivers are gone before static objects are.
+  static auto* const devices = new std::map<std::string, OpenDevice>;
+  OpenDevice& open = (*devices)[force_memory];
   if (open.device) return open;
   gpu::DeviceOptions options;
   options.force_memory = force_memory;

@@ -82,7 +82,7 @@ TEST_CASE("every option of a layer agrees with the slow forward pass") {
   const auto model = make_random_model(options, seed);
   Forward forward(model);
   CHECK(worst_row(forward.logits(tokens, batch, every_position(tokens.size())),
-                  reference_logits(model, tokens)) < 2e-3);
+                  reference_logits(model, tokens)) < 1e-2);
 }
 
 TEST_CASE("the same slices give the same bits, however the stages are enqueued") {
@@ -243,4 +243,41 @@ TEST_CASE("models the kernels cannot compute are refused by name") {
   refused([&](auto& d) { d.layer[0].tensors[norm].type = actors::TensorType::kF16; },
           ErrorCode::kUnsupported, "must be f32");
   refused([](auto& d) { d.head.output.rows = 79; }, ErrorCode::kBadFormat, "output");
+}
+
+// Small enough for an interpreter that watches every access: run under Oclgrind by ctest.
+TEST_CASE("oclgrind: a forward pass through every kernel") {
+  const auto model = make_random_model({.head_dim = 40,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .norms_behind = true,
+                                        .head_norms = true,
+                                        .biases = true,
+                                        .window = 30,
+                                        .logit_softcap = 3},
+                                       58);
+  const auto tokens = random_tokens(31, 58);
+  Forward forward(model, "", 1024, 64);
+  const auto wanted = reference_logits(model, tokens);
+  std::vector<std::vector<float>> found;
+  std::uint32_t first = 0;
+  for (const std::uint32_t count : {20U, 10U, 1U}) {
+    const auto slice = forward.slice(tokens, first, count, {first + count - 1});
+    (void)forward.compute(slice);
+    const auto values = forward.queue().logits(0);
+    found.emplace_back(values.begin(), values.end());
+    first += count;
+  }
+  CHECK(worst_row(found, {wanted[19], wanted[29], wanted[30]}) < 1e-2);
+}
+
+TEST_CASE("oclgrind: a context cut into ranges") {
+  const auto model = make_random_model({.heads = 2, .kv_heads = 1}, 59);
+  const auto tokens = random_tokens(515, 59);
+  Forward forward(model, "", 1024, 512);
+  const auto wanted = reference_logits(model, tokens);
+  (void)forward.compute(forward.slice(tokens, 0, 512, {}));
+  (void)forward.compute(forward.slice(tokens, 512, 3, {514}));
+  const auto values = forward.queue().logits(0);
+  CHECK(worst_row({{values.begin(), values.end()}}, {wanted[514]}) < 1e-2);
 }

@@ -1,6 +1,7 @@
 // Runs single kernels: device buffers from vectors and back.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <vector>

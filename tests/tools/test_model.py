@@ -70,9 +70,9 @@ class Run(unittest.TestCase):
                 self.assertEqual([t["tokens"] for t in evicted["turns"]], tokens)
 
     def test_the_text_streams_to_stdout_and_nothing_else(self):
-        result = mzcache("run", "-m", MODEL, "-n", "8", "-p", "Name a colour.")
+        result = mzcache("run", "-m", MODEL, "-n", "12", "-p", "Name a colour.")
         self.assertEqual(result.returncode, 0, result.stderr)
-        run = self.run_json("-n", "8", "-p", "Name a colour.")
+        run = self.run_json("-p", "Name a colour.")
         self.assertEqual(result.stdout, run["turns"][0]["text"] + "\n")
 
     def test_ids_as_tokenize_prints_them(self):
