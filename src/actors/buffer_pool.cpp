@@ -80,8 +80,8 @@ struct Leased {
 }  // namespace
 
 BufferPool::BufferPool(StagingMemory& memory, std::size_t buffer_bytes, std::size_t buffers_max)
-    : state_(std::make_shared<State>(memory, align_up(buffer_bytes, kBlockAlignment),
-                                     buffers_max)) {}
+    : state_(
+          std::make_shared<State>(memory, align_up(buffer_bytes, kBlockAlignment), buffers_max)) {}
 
 BufferPool::~BufferPool() = default;
 

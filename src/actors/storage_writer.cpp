@@ -62,8 +62,7 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
       return;
     }
     std::memcpy(write->staging->data(), message.encoded.data(), message.encoded.size());
-    std::memset(write->staging->data() + message.encoded.size(), 0,
-                whole - message.encoded.size());
+    std::memset(write->staging->data() + message.encoded.size(), 0, whole - message.encoded.size());
     piece.span = write->staging->first(whole);
     piece.bytes = whole;
     write->checksum = checksum(message.encoded);

@@ -17,8 +17,8 @@ namespace mzcache::gpu {
 [[nodiscard]] bool is_run(std::span<const actors::UnitId> run) noexcept;
 [[nodiscard]] std::string unit_name(actors::UnitId unit);  // "KV chunk 3 of layer 2, context 0"
 
-// The in-memory swap's range: addresses once, memory segment by segment (a huge page each). Different
-// segments may be used from different threads.
+// The in-memory swap's range: addresses once, memory segment by segment (a huge page each).
+// Different segments may be used from different threads.
 class SwapRange {
  public:
   SwapRange(bool huge, PopulateFault fault) : huge_(huge), fault_(std::move(fault)) {}
