@@ -16,6 +16,19 @@ constexpr std::uint32_t kStartOversMax = 2;
 
 Error cancelled() { return {ErrorCode::kCancelled, 0, "cancelled", ""}; }
 
+// Its CancelRequest came first.
+template <class Request>
+bool already_cancelled(const Request& request) {
+  return request.cancelled != nullptr && request.cancelled->load();
+}
+
+void refuse(const GenerateRequest& request) {
+  GenerateResult result;
+  result.answer.stop = StopReason::kCancelled;
+  result.error = cancelled();
+  request.done(std::move(result));
+}
+
 }  // namespace
 
 Coordinator::Coordinator(EngineState& state)
@@ -38,13 +51,13 @@ void Coordinator::on(ResetContext&& request) noexcept {
 }
 
 void Coordinator::on(GenerateRequest&& request) noexcept {
-  if (closed_) return request.done(GenerateResult{cancelled(), {}, {}});
+  if (closed_ || already_cancelled(request)) return refuse(request);
   queue_.emplace_back(std::move(request));
   step();
 }
 
 void Coordinator::on(RestoreRequest&& request) noexcept {
-  if (closed_) return request.done(cancelled(), {});
+  if (closed_ || already_cancelled(request)) return request.done(cancelled(), {});
   queue_.emplace_back(std::move(request));
   step();
 }
@@ -80,11 +93,8 @@ void Coordinator::on(CancelRequest&& request) noexcept {
   if (const auto found = std::find_if(queue_.begin(), queue_.end(), same); found != queue_.end()) {
     Queued queued = std::move(*found);
     queue_.erase(found);
-    if (auto* generate = std::get_if<GenerateRequest>(&queued)) {
-      GenerateResult result;
-      result.answer.stop = StopReason::kCancelled;
-      result.error = cancelled();
-      generate->done(std::move(result));
+    if (const auto* generate = std::get_if<GenerateRequest>(&queued)) {
+      refuse(*generate);
     } else {
       std::get<RestoreRequest>(queued).done(cancelled(), {});
     }
@@ -109,11 +119,8 @@ void Coordinator::on(Shutdown&& request) noexcept {
 
 void Coordinator::refuse_queued() {
   for (Queued& queued : std::exchange(queue_, {})) {
-    if (auto* generate = std::get_if<GenerateRequest>(&queued)) {
-      GenerateResult result;
-      result.answer.stop = StopReason::kCancelled;
-      result.error = cancelled();
-      generate->done(std::move(result));
+    if (const auto* generate = std::get_if<GenerateRequest>(&queued)) {
+      refuse(*generate);
     } else if (auto* restore = std::get_if<RestoreRequest>(&queued)) {
       restore->done(cancelled(), {});
     } else {

@@ -2,6 +2,7 @@
 // once, on the coordinator's thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,10 @@ struct GenerateResult {
   std::vector<float> rows;  // Evaluate: one row per wanted position
 };
 
+// Set when the request is cancelled, before the CancelRequest is sent: that one may come from another
+// thread and overtake the request. May be empty.
+using Cancelled = std::shared_ptr<const std::atomic<bool>>;
+
 struct OpenContext {
   std::uint32_t context = 0;
   std::uint32_t tokens_max = 0;
@@ -47,6 +52,7 @@ struct ResetContext {
 };
 struct GenerateRequest {
   std::uint64_t id = 0;
+  Cancelled cancelled;
   std::uint32_t context = 0;
   std::vector<Token> tokens;                  // appended to the context, then computed
   // Where set, makes `tokens` when the turn begins, from the context before it.
@@ -66,6 +72,7 @@ struct EvictRequest {
 };
 struct RestoreRequest {
   std::uint64_t id = 0;
+  Cancelled cancelled;
   actors::Nanoseconds accepted{0};
   std::function<void(Error, RestoreReport)> done;
 };

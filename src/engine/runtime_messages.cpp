@@ -1,5 +1,7 @@
 // From the public messages to the coordinator's requests, and back to completions.
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,8 +48,13 @@ template <class Report>
 std::uint64_t new_request(const std::shared_ptr<RuntimeImpl>& impl,
                           const CompletionPtr<Report>& completion) {
   const std::uint64_t id = impl->next_request();
-  completion->request->store(id);
+  completion->request->id.store(id);
   return id;
+}
+
+template <class Report>
+std::shared_ptr<const std::atomic<bool>> cancelled_flag(const CompletionPtr<Report>& completion) {
+  return {completion->request, &completion->request->cancelled};
 }
 
 // The turn's tokens, made when it begins: a template needs to know what came before.
@@ -88,6 +95,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Restore,
   if (!wiring) return;
   engine::RestoreRequest request;
   request.id = new_request(impl, completion);
+  request.cancelled = cancelled_flag(completion);
   request.accepted = impl->now();
   request.done = [completion](const Error& error, RestoreReport report) {
     finish(completion, error, std::move(report));
@@ -108,6 +116,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
   auto source = std::make_shared<AnswerSource>(impl->tokenizer(), message.options, std::move(show));
   engine::GenerateRequest request;
   request.id = new_request(impl, completion);
+  request.cancelled = cancelled_flag(completion);
   request.context = message.session.id;
   if (message.tokens.empty()) {
     request.make_tokens = turn_maker(impl, message);
@@ -144,6 +153,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
   order.erase(std::unique(order.begin(), order.end()), order.end());
   engine::GenerateRequest request;
   request.id = new_request(impl, completion);
+  request.cancelled = cancelled_flag(completion);
   request.context = message.session.id;
   request.tokens = std::move(message.tokens);
   request.positions = order;
