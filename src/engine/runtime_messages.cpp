@@ -34,7 +34,7 @@ void finish(const CompletionPtr<Report>& completion, const Error& error, Report 
 // Completes where no model is there to send to.
 template <class Report>
 RuntimeImpl::Access wiring_or_refuse(const std::shared_ptr<RuntimeImpl>& impl,
-                                 const CompletionPtr<Report>& completion) {
+                                     const CompletionPtr<Report>& completion) {
   RuntimeImpl::Access wiring = impl->access();
   if (!wiring) {
     complete(completion,
@@ -62,8 +62,8 @@ std::function<std::vector<Token>(std::span<const Token>)> turn_maker(
     const std::shared_ptr<RuntimeImpl>& impl, const Generate& message) {
   auto tokenizer = impl->tokenizer();
   auto chat = message.options.raw ? nullptr : impl->chat_template(message.session);
-  return [tokenizer, chat, prompt = message.prompt, system = message.options.system](
-             std::span<const Token> context) {
+  return [tokenizer, chat, prompt = message.prompt,
+          system = message.options.system](std::span<const Token> context) {
     if (chat == nullptr) {
       return tokenizer->encode(prompt, {.parse_special = true, .add_bos = context.empty()});
     }
@@ -82,6 +82,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
   request.id = new_request(impl, completion);
   request.bytes = message.amount.bytes;
   request.percent = message.amount.percent;
+  request.deadline = actors::Nanoseconds(static_cast<std::int64_t>(message.deadline_ms * 1e6));
   request.accepted = impl->now();
   request.done = [completion](const Error& error, EvictReport report) {
     finish(completion, error, std::move(report));
@@ -89,13 +90,14 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
   wiring->coordinator().post(std::move(request));
 }
 
-void start(const std::shared_ptr<RuntimeImpl>& impl, Restore,
+void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
            CompletionPtr<RestoreReport> completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   engine::RestoreRequest request;
   request.id = new_request(impl, completion);
   request.cancelled = cancelled_flag(completion);
+  request.bytes = message.bytes;
   request.accepted = impl->now();
   request.done = [completion](const Error& error, RestoreReport report) {
     finish(completion, error, std::move(report));
@@ -125,6 +127,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
   }
   request.source = source;
   request.slice_tokens = message.options.slice_tokens;
+  request.resume_after_evict = message.options.on_evict == OnEvict::kResume;
   request.accepted = impl->now();
   request.done = [completion, source](engine::GenerateResult result) {
     source->finish();
@@ -186,23 +189,22 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Status,
            CompletionPtr<StatusReport> completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
-  wiring->coordinator().post(engine::StatusRequest{[wiring = wiring.get(), completion](StatusReport report) {
-    report.scratch_bytes += wiring->scratch_bytes();
-    const std::uint64_t ours =
-        report.resident.bytes + report.memory_swap_bytes + report.scratch_bytes;
-    report.floor_bytes = report.process_bytes > ours ? report.process_bytes - ours : 0;
-    finish(completion, {}, std::move(report));
-  }});
+  wiring->coordinator().post(
+      engine::StatusRequest{[wiring = wiring.get(), completion](StatusReport report) {
+        report.scratch_bytes += wiring->scratch_bytes();
+        const std::uint64_t ours =
+            report.resident.bytes + report.memory_swap_bytes + report.scratch_bytes;
+        report.floor_bytes = report.process_bytes > ours ? report.process_bytes - ours : 0;
+        finish(completion, {}, std::move(report));
+      }});
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message,
            CompletionPtr<Done> completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
-  wiring->coordinator().post(
-      engine::ResetContext{message.session.id, [completion](const Error& error) {
-                             finish(completion, error, Done{});
-                           }});
+  wiring->coordinator().post(engine::ResetContext{
+      message.session.id, [completion](const Error& error) { finish(completion, error, Done{}); }});
 }
 
 void cancel(const std::weak_ptr<RuntimeImpl>& weak, std::uint64_t request) {
