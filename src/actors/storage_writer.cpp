@@ -32,7 +32,7 @@ StorageWriter::StorageWriter(BlockDevice& device, SharedMemory& memory, const Kv
       clock_(clock),
       timeline_(timeline),
       track_(timeline.add_track(track)),
-      staging_(align_up(encoded_bytes, kBlockAlignment), kStagingMax) {}
+      staging_(memory, encoded_bytes, kStagingMax) {}
 
 void StorageWriter::on(WriteChunk&& message) noexcept {
   const auto refuse = [&](Error error) {
@@ -62,8 +62,7 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
       return;
     }
     std::memcpy(write->staging->data(), message.encoded.data(), message.encoded.size());
-    std::memset(write->staging->data() + message.encoded.size(), 0,
-                whole - message.encoded.size());
+    std::memset(write->staging->data() + message.encoded.size(), 0, whole - message.encoded.size());
     piece.span = write->staging->first(whole);
     piece.bytes = whole;
     write->checksum = checksum(message.encoded);

@@ -16,6 +16,12 @@ constexpr std::uint32_t kStartOversMax = 2;
 
 Error cancelled() { return {ErrorCode::kCancelled, 0, "cancelled", ""}; }
 
+// Its CancelRequest came first.
+template <class Request>
+bool already_cancelled(const Request& request) {
+  return request.cancelled != nullptr && request.cancelled->load();
+}
+
 }  // namespace
 
 Coordinator::Coordinator(EngineState& state)
@@ -38,13 +44,13 @@ void Coordinator::on(ResetContext&& request) noexcept {
 }
 
 void Coordinator::on(GenerateRequest&& request) noexcept {
-  if (closed_) return request.done(GenerateResult{cancelled(), {}, {}});
+  if (closed_ || already_cancelled(request)) return refuse(std::move(request));
   queue_.emplace_back(std::move(request));
   step();
 }
 
 void Coordinator::on(RestoreRequest&& request) noexcept {
-  if (closed_) return request.done(cancelled(), {});
+  if (closed_ || already_cancelled(request)) return refuse(std::move(request));
   queue_.emplace_back(std::move(request));
   step();
 }
@@ -414,8 +420,7 @@ void Coordinator::on(actors::TokenReady&& message) noexcept {
     interrupt(Interrupt::kFailed);
   } else if (message.stopped) {
     generating_.slice_stopped(message);
-  } else if (const bool more = generating_.slice_done(message);
-             interrupt_ != Interrupt::kNone) {
+  } else if (const bool more = generating_.slice_done(message); interrupt_ != Interrupt::kNone) {
     // Counted, and no further: unless it was the turn's last slice.
     if (!more && interrupt_ == Interrupt::kEvict && restoring_.quiet()) {
       interrupt_ = Interrupt::kNone;
@@ -454,10 +459,14 @@ void Coordinator::on(actors::UnitsReleased&& message) noexcept {
 
 const char* Coordinator::activity_name() const noexcept {
   switch (activity_) {
-    case Activity::kIdle: return "idle";
-    case Activity::kGenerating: return restoring_.idle() ? "generating" : "restoring and generating";
-    case Activity::kRestoring: return "restoring";
-    case Activity::kEvicting: return "evicting";
+    case Activity::kIdle:
+      return "idle";
+    case Activity::kGenerating:
+      return restoring_.idle() ? "generating" : "restoring and generating";
+    case Activity::kRestoring:
+      return "restoring";
+    case Activity::kEvicting:
+      return "evicting";
   }
   return "";
 }

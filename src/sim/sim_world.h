@@ -100,12 +100,12 @@ class World {
 
  private:
   actors::Timeline timeline_;
+  std::unique_ptr<SimMemory> memory_;  // outlives the actors, whose staging is its own
   actors::SimDispatcher dispatcher_;
   SimTimer timer_{dispatcher_};
   actors::ModelDescription model_;
   MachineOptions machine_;
   actors::KvShape shape_;
-  std::unique_ptr<SimMemory> memory_;
   std::unique_ptr<SimCodec> codec_;
   std::unique_ptr<SimStorage> reads_;
   std::unique_ptr<SimStorage> writes_;
