@@ -91,7 +91,7 @@ void overwrite_the_end(int file) {
   struct stat about{};
   REQUIRE(::fstat(file, &about) == 0);
   const std::vector<char> noise(static_cast<std::size_t>(about.st_size) / 2, '\x7F');
-  REQUIRE(::pwrite(file, noise.data(), noise.size(), about.st_size / 64) > 0);
+  REQUIRE(::pwrite(file, noise.data(), noise.size(), about.st_size / 256) > 0);
 }
 
 }  // namespace
