@@ -171,10 +171,15 @@ Verdict assign_memory_swap_max(Config& config, const node& value) {
 }
 
 Verdict assign_keep_compressed(Config& config, const node& value) {
-  std::uint64_t bytes = 0;
-  if (assign_size(bytes, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (bytes != 0) return Verdict::kNotYet;
-  config.memory.keep_compressed = 0;
+  return assign_size(config.memory.keep_compressed, value);
+}
+
+// A stage that does not overlap is for experiments that are not built yet.
+Verdict assign_overlap(bool& target, const node& value) {
+  bool wanted = true;
+  if (assign_bool(wanted, value) != Verdict::kTaken) return Verdict::kRefused;
+  if (!wanted) return Verdict::kNotYet;
+  target = true;
   return Verdict::kTaken;
 }
 
@@ -315,11 +320,11 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
      assign_resume_delay},
 
     {"overlap.allocation", kBoolean,
-     [](Config& c, const node& v) { return assign_bool(c.overlap.allocation, v); }},
+     [](Config& c, const node& v) { return assign_overlap(c.overlap.allocation, v); }},
     {"overlap.reload", kBoolean,
-     [](Config& c, const node& v) { return assign_bool(c.overlap.reload, v); }},
+     [](Config& c, const node& v) { return assign_overlap(c.overlap.reload, v); }},
     {"overlap.prefill", kBoolean,
-     [](Config& c, const node& v) { return assign_bool(c.overlap.prefill, v); }},
+     [](Config& c, const node& v) { return assign_overlap(c.overlap.prefill, v); }},
 
     {"storage.block", "a power of two from \"4KiB\" to \"64MiB\"", assign_block},
     {"storage.depth", "an integer from 1 to 1024",

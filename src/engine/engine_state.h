@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "actors/actor.h"
@@ -26,6 +27,15 @@ struct EngineOptions {
   std::uint64_t restore_run_bytes = std::uint64_t{8} << 20;  // neighbours allocated at once
   std::uint32_t slice_tokens_max = 512;
   bool lossless_only = false;  // nothing lossy on either path
+  std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks
+  actors::Nanoseconds resume_delay{2'000'000'000};
+};
+
+// Calls back once, later, on any thread; what it calls only posts a message.
+class Timer {
+ public:
+  virtual ~Timer() = default;
+  virtual void after(actors::Nanoseconds delay, std::function<void()> call) = 0;
 };
 
 struct PipelinePorts {
@@ -63,6 +73,7 @@ struct EngineState {
   const actors::Clock& clock;
   const EngineOptions options;
   PipelinePorts ports;
+  Timer* timer = nullptr;  // outlives the actors
 
   KvCache cache;
   MemorySwap swap;

@@ -89,7 +89,7 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   ports.compute = prefill.template port<actors::ComputeTokens>();
   ports.layer_ready = prefill.template port<actors::LayerReady>();
   ports.stop_compute = prefill.template port<actors::StopCompute>();
-  coordinator.actor->connect(std::move(ports));
+  coordinator.actor->connect(std::move(ports), coordinator.template port<ResumePaused>());
   return coordinator;
 }
 

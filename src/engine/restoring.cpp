@@ -43,6 +43,13 @@ std::optional<std::uint32_t> Restoring::want(std::optional<std::uint32_t> contex
   return lost;
 }
 
+void Restoring::limit(std::uint64_t bytes) {
+  std::uint64_t total = 0;
+  auto unit = waiting_.begin();
+  while (unit != waiting_.end() && total < bytes) total += state_.residency.unit_bytes(*unit++);
+  waiting_.erase(unit, waiting_.end());
+}
+
 void Restoring::pump() {
   while (!waiting_.empty()) {
     std::vector<UnitId> run;
@@ -98,8 +105,12 @@ void Restoring::on(const actors::UnitReady& message) {
   UnitRecord& record = state_.residency[message.unit];
   record.moving = false;
   state_.residency.set_resident(message.unit, true);
-  // The encoded form has done its work. A stored one stays: evicting the chunk again is then free.
-  state_.residency.drop_compressed(record);
+  // A stored form stays: evicting the chunk again is then free. An encoded one takes memory, so it
+  // stays only within its budget.
+  if (record.compressed &&
+      state_.residency.kept_bytes() > state_.options.keep_compressed) {
+    state_.residency.drop_compressed(record);
+  }
   report_.bytes_read += message.bytes_read;
   report_.bytes_decoded += message.bytes_decoded;
   report_.read_ms += to_ms(message.read);

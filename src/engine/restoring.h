@@ -25,6 +25,8 @@ class Restoring {
   // Everything missing that a forward pass over `context` needs (all contexts where empty).
   // The context whose content is lost, if any: nothing is asked for then.
   [[nodiscard]] std::optional<std::uint32_t> want(std::optional<std::uint32_t> context);
+  // Of what is wanted, only the first units that make up `bytes`.
+  void limit(std::uint64_t bytes);
   // Asks for units as far as the window allows.
   void pump();
   // No more units are asked for; those on their way arrive.

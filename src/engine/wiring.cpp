@@ -79,6 +79,9 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.memory_swap_max_bytes = config.memory.memory_swap_max_bytes;
   options.slice_tokens_max = slice_tokens_max;
   options.lossless_only = config.memory.codec == "none";
+  options.keep_compressed = config.memory.keep_compressed;
+  options.resume_delay =
+      actors::Nanoseconds(static_cast<std::int64_t>(config.policy.resume_delay_s * 1e9));
   const std::uint64_t chunks = model.context_length / model.chunk_tokens + 1;
   options.swap_range_bytes = std::clamp(chunks * model.layers * model.chunk_bytes() * kSwapContexts,
                                         kSwapRangeMin, kSwapRangeMax);
@@ -123,6 +126,7 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const GgufFile& file, const Confi
 }
 
 Wiring::~Wiring() {
+  timer_.reset();
   if (dispatcher_ != nullptr) dispatcher_->stop();
 }
 
@@ -190,6 +194,8 @@ Result<void> Wiring::start(const Config& config, actors::Timeline& timeline) {
   state_ = std::make_unique<EngineState>(
       model_, *memory_, *codec_, *planner_, to_profile(config.profile), dispatcher_->clock(),
       to_engine_options(config, model_, queue_->slice_tokens_max()));
+  timer_ = std::make_unique<ThreadTimer>();
+  state_->timer = timer_.get();
   if (Result<void> reserved = state_->swap.reserve(state_->options.swap_range_bytes); !reserved) {
     return reserved;
   }

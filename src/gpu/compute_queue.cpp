@@ -119,7 +119,8 @@ Result<void> OpenClComputeQueue::prepare(const cl::Program& program) {
   if (!calls) return calls.error();
   calls_ = std::move(*calls);
   completions_ = std::make_shared<CompletionOrder>(*stop_);
-  tables_host_.resize(std::size_t{model_.layers} * context_chunks_);
+  // No chunk lies there, so that the first look at a chunk always writes its entry.
+  tables_host_.assign(std::size_t{model_.layers} * context_chunks_, ~std::uint64_t{0});
   return tables_.resize(device_, tables_host_.size() * sizeof(std::uint64_t));
 }
 

@@ -6,7 +6,6 @@
 namespace mzcache::gpu {
 namespace {
 
-// Values to copy from must outlive a write that does not block.
 constexpr std::array<cl_int, 2> kValues{0, 1};
 
 }  // namespace
@@ -57,11 +56,10 @@ void StopFlag::write(int value) noexcept {
   host_.store(value, std::memory_order_release);
   if (shared_ != nullptr) shared_->store(value, std::memory_order_release);
   if (buffer_() == nullptr) return;
-  // A queue of its own, because the compute queue is busy exactly when this matters. Clearing
-  // waits: kernels enqueued next must not see the old value.
-  (void)clEnqueueWriteBuffer(side_queue_(), buffer_(), value == 0 ? CL_TRUE : CL_FALSE, 0,
-                             sizeof(cl_int), &kValues[value != 0 ? 1 : 0], 0, nullptr, nullptr);
-  (void)clFlush(side_queue_());
+  // A queue of its own, because the compute queue is busy exactly when this matters. Waited for, so
+  // that whatever is enqueued afterwards sees the new value.
+  (void)clEnqueueWriteBuffer(side_queue_(), buffer_(), CL_TRUE, 0, sizeof(cl_int),
+                             &kValues[value != 0 ? 1 : 0], 0, nullptr, nullptr);
 }
 
 }  // namespace mzcache::gpu
