@@ -54,10 +54,9 @@ void pause_briefly() noexcept {
 #endif
 }
 
-// Actors that only pass work on: what they are late by, a device idles. The others are the work.
-bool is_short(ActorKind kind) noexcept {
-  return kind == ActorKind::kCoordinator || kind == ActorKind::kStorageReader ||
-         kind == ActorKind::kStorageWriter || kind == ActorKind::kPrefill;
+// Actors that a device waits for: what they are late by, it idles. Codecs are work like its own.
+bool feeds_device(ActorKind kind) noexcept {
+  return kind != ActorKind::kDecompressor && kind != ActorKind::kCompressor;
 }
 
 // struct sched_attr as of its first version; glibc has it since 2.41.
@@ -196,7 +195,7 @@ void ThreadedDispatcher::launch(ThreadedCell& cell) {
   cell.parker().wait_on(cell.source_);
   try {
     cell.thread_ = std::thread([this, &cell] {
-      if (is_short(cell.spec().kind)) run_promptly();
+      if (feeds_device(cell.spec().kind)) run_promptly();
       gate_.wait(Gate::kClosed, std::memory_order_acquire);
       if (gate_.load(std::memory_order_acquire) == Gate::kOpen) cell.run(*this);
     });
