@@ -119,7 +119,8 @@ class Demo {
 
   void print_memory(const Conversation& all) const {
     std::printf(
-        "\ncontext of %u tokens; sizes in MiB; footprint: weights and KV cache in full; floor: the\n"
+        "\ncontext of %u tokens; sizes in MiB; footprint: weights and KV cache in full; floor: "
+        "the\n"
         "process without them\n",
         all.before.context_tokens);
     std::printf("%-22s %10s %10s %10s %10s %10s %10s\n", "memory", "process", "footprint",
