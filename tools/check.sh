@@ -5,9 +5,13 @@
 #   tools/check.sh FILE…       only these (clang-tidy for those of them that are compiled)
 set -eu
 
+case "${1:-}" in
+  -h|--help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -*) echo "check.sh: unknown argument '$1' (allowed: files)" >&2; exit 2 ;;
+esac
+
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
-tools/setup.sh
 tools/setup.sh --check
 
 if [ $# -gt 0 ]; then

@@ -22,7 +22,7 @@ constexpr float kCloseCall = 0.1F;  // two tokens nearer than this may swap plac
 
 struct DemoOptions {
   std::string model;
-  std::string text_file = "/usr/share/common-licenses/Apache-2.0";
+  std::string text_file = "LICENSE";  // any long text; this one is at hand
   std::string trace_file = "restore-trace.json";
   std::size_t text_tokens = 1440;
   std::uint32_t answer_tokens = 48;
@@ -118,7 +118,11 @@ class Demo {
   }
 
   void print_memory(const Conversation& all) const {
-    std::printf("\ncontext of %u tokens; sizes in MiB\n", all.before.context_tokens);
+    std::printf(
+        "\ncontext of %u tokens; sizes in MiB; footprint: weights and KV cache in full; floor: "
+        "the\n"
+        "process without them\n",
+        all.before.context_tokens);
     std::printf("%-22s %10s %10s %10s %10s %10s %10s\n", "memory", "process", "footprint",
                 "resident", "swap mem", "swap file", "floor");
     const auto row = [](const char* name, const StatusReport& report) {

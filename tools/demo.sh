@@ -17,7 +17,7 @@ done
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 tools/setup.sh
-[ -f build/release/CMakeCache.txt ] || cmake --preset release >&2
+cmake --preset release >&2
 cmake --build --preset release --target mzcache_demo mzcache_command >&2
 tools/get-model.sh
 exec build/release/bin/mzcache_demo models/SmolLM2-135M-Instruct.Q4_1.gguf \

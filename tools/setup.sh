@@ -22,9 +22,6 @@ done
 installed() {
   [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | cut -c2)" = i ]
 }
-available() {
-  [ -n "$(apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: *//p' | grep -v '(none)')" ]
-}
 
 if ! command -v dpkg-query >/dev/null; then
   echo "setup.sh: this is not Debian; these packages are needed, by their Debian names:" $packages >&2
@@ -35,21 +32,23 @@ missing=""
 for package in $packages; do
   installed "$package" || missing="$missing $package"
 done
-[ -n "$missing" ] || exit 0
-
-run=""
-if [ "$(id -u)" != 0 ]; then
-  command -v sudo >/dev/null || { echo "setup.sh: needs root or sudo to install:$missing" >&2; exit 1; }
-  run="sudo"
+if [ -z "$missing" ]; then
+  echo "setup.sh: all packages are there" >&2
+  exit 0
 fi
 
-for package in $missing; do
-  if ! available "$package"; then
-    echo "setup.sh: reading the package lists (apt-get update)" >&2
-    $run apt-get update -qq
-    break
+# From here on as root. The package lists are read anew: from old ones apt asks for versions that the
+# mirror no longer has.
+run=""
+if [ "$(id -u)" != 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup.sh: neither root nor sudo; have installed: apt-get install$missing" >&2
+    exit 1
   fi
-done
-
+  run="sudo"
+fi
+echo "setup.sh: reading the package lists (apt-get update)" >&2
+$run apt-get update -qq >&2 || echo "setup.sh: apt-get update failed; going on with the old lists" >&2
 echo "setup.sh: installing$missing" >&2
-$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
+$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  -o Dpkg::Use-Pty=0 $missing >&2

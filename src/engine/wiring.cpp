@@ -134,7 +134,6 @@ Wiring::~Wiring() {
 }
 
 Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice) {
-  static_cast<void>(notice);
   gpu::DeviceOptions options;
   options.name = config.device.name;
   options.kernels = config.device.kernels;
@@ -161,6 +160,9 @@ Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice)
       gpu::create_compute_queue(*device_, program_, *memory_, model_, {});
   if (!queue) return queue.error();
   queue_ = std::move(*queue);
+  for (const std::string& line : device_->notices()) {
+    if (notice) notice(line);
+  }
   return {};
 }
 

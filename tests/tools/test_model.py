@@ -111,6 +111,19 @@ class Run(unittest.TestCase):
             self.assertIn("read", names)
 
 
+class Notices(unittest.TestCase):
+    def test_what_the_device_cannot_have_is_said_once(self):
+        flags = ["run", "-m", MODEL, "-n", "1", "--temp", "0", "-p", "Hi"]
+        self.assertEqual(mzcache(*flags, "--json").stderr, "")
+        with tempfile.NamedTemporaryFile() as file:  # no folder, so nothing can be kept in it
+            environment = {**os.environ, "XDG_CACHE_HOME": file.name}
+            result = subprocess.run([BINARY, *flags, "--json"], capture_output=True, text=True,
+                                    env=environment, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("compiled kernels are not kept"), 1, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+
 class Logits(unittest.TestCase):
     IDS = ",".join(str(100 + (7 * i) % 4000) for i in range(600))
 

@@ -228,8 +228,9 @@ void add_logits(CLI::App& app, Commands& commands) {
   options->common.add_to(*command);
   command->add_flag("--json", options->json, "One JSON object on stdout");
   command->footer(
-      "Example:\n  mzcache logits -m model.gguf --tokens @ids.json --positions 0,-1 "
-      "--evict 50% --at 100 -o rows.f32");
+      "Example:\n  mzcache logits -m models/SmolLM2-135M-Instruct.Q4_1.gguf "
+      "--tokens 504,3575,282,4649,314 \\\n    --positions 0,-1 --evict 50% --at 3 -o rows.f32\n"
+      "--tokens @FILE takes what mzcache tokenize --json prints.");
   commands.push_back({command, [command, options] { return run(*command, *options); }});
 }
 

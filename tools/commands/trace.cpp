@@ -56,7 +56,10 @@ struct TraceOptions {
 
 void add_trace(CLI::App& app, Commands& commands) {
   CLI::App* group = app.add_subcommand("trace", "Read a recorded trace");
-  group->footer("Example:\n  mzcache trace summary run.json");
+  group->footer(
+      "Example:\n  mzcache run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p Hello --trace "
+      "run.json\n"
+      "  mzcache trace summary run.json");
 
   auto options = std::make_shared<TraceOptions>();
   CLI::App* sum = group->add_subcommand("summary", "Busy time per stage, and how much overlapped");
