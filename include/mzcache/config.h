@@ -60,7 +60,7 @@ struct Config {
 
   struct Storage {
     std::uint64_t block = std::uint64_t{1} << 20;  // bytes
-    std::uint32_t depth = 32;
+    std::uint32_t depth = 8;
     bool direct = true;
     std::string engine = "io_uring";       // io_uring | threads
     std::uint64_t limit_bytes_per_s = 0;   // 0: none

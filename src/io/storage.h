@@ -22,7 +22,7 @@ namespace mzcache::io {
 
 struct StorageOptions {
   std::uint64_t block = std::uint64_t{1} << 20;  // storage.block: a multiple of 4 KiB
-  std::size_t depth = 32;                        // storage.depth: 1 … 1024
+  std::size_t depth = 8;                         // storage.depth: 1 … 1024
   bool direct = true;                            // storage.direct
   std::string engine = "io_uring";               // storage.engine: io_uring | threads
   std::uint64_t limit_bytes_per_s = 0;           // storage.limit, per device, reads; 0: none

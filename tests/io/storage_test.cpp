@@ -76,7 +76,7 @@ TEST_CASE("Names are for people", "[io]") {
   const auto device = open_storage(*files, options);
   CHECK((*device)->name(FileId::kModel) == path);
   CHECK((*device)->name(FileId::kSwap).find(folder.path()) != std::string::npos);
-  CHECK((*device)->depth() == 32);
+  CHECK((*device)->depth() == 8);
   CHECK((*device)->block_bytes() == std::uint64_t{1} << 20);
 }
 
