@@ -218,7 +218,9 @@ void append_axis(std::string& out, Nanoseconds span, const Scale& scale, double 
                  double bottom) {
   const double step = tick_step(static_cast<double>(span.count()));
   std::string lines;
-  for (double at = 0; at <= static_cast<double>(span.count()); at += step) {
+  const auto steps = static_cast<std::int64_t>(static_cast<double>(span.count()) / step);
+  for (std::int64_t i = 0; i <= steps; ++i) {
+    const double at = static_cast<double>(i) * step;
     const double x = scale.x(scale.begin + Nanoseconds(std::llround(at)));
     fmt::format_to(std::back_inserter(lines), "M{} {}V{}", px(x), px(top), px(bottom + 4));
     fmt::format_to(std::back_inserter(out), "<text class=\"t\" x=\"{}\" y=\"{}\">{:g}</text>\n",

@@ -75,7 +75,7 @@ std::function<std::vector<Token>(std::span<const Token>)> turn_maker(
 }  // namespace
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
-           CompletionPtr<EvictReport> completion) {
+           const CompletionPtr<EvictReport>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   engine::EvictRequest request;
@@ -91,7 +91,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
-           CompletionPtr<RestoreReport> completion) {
+           const CompletionPtr<RestoreReport>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   engine::RestoreRequest request;
@@ -106,7 +106,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
-           CompletionPtr<Answer> completion) {
+           const CompletionPtr<Answer>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   std::function<void(std::string)> show;
@@ -138,7 +138,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
-           CompletionPtr<LogitRows> completion) {
+           const CompletionPtr<LogitRows>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   for (const std::uint32_t position : message.positions) {
@@ -186,7 +186,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Status,
-           CompletionPtr<StatusReport> completion) {
+           const CompletionPtr<StatusReport>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   wiring->coordinator().post(
@@ -200,7 +200,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Status,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message,
-           CompletionPtr<Done> completion) {
+           const CompletionPtr<Done>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   wiring->coordinator().post(engine::ResetContext{

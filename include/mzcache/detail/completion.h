@@ -45,12 +45,17 @@ using CompletionPtr = std::shared_ptr<Completion<Report>>;
 
 // Implemented by the library. A request that is cancelled still completes, with kCancelled or its
 // partial result.
-void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message, CompletionPtr<EvictReport>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message, CompletionPtr<RestoreReport>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message, CompletionPtr<Answer>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message, CompletionPtr<LogitRows>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Status message, CompletionPtr<StatusReport>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message, CompletionPtr<Done>);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
+           const CompletionPtr<EvictReport>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
+           const CompletionPtr<RestoreReport>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
+           const CompletionPtr<Answer>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
+           const CompletionPtr<LogitRows>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Status message,
+           const CompletionPtr<StatusReport>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message, const CompletionPtr<Done>&);
 void cancel(const std::weak_ptr<RuntimeImpl>& impl, std::uint64_t request);
 
 template <class Report, class Handler>
