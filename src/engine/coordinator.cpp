@@ -272,6 +272,7 @@ void Coordinator::recompute_lost() {
 void Coordinator::finish_generate(StopReason reason, Error error) {
   auto done = generating_.request().done;
   RestoreReport restore = restoring_.report();
+  state_.learn(restore);
   restore.wait_ms = generating_.wait_ms();
   restore.recomputed = generating_.recomputed();
   GenerateResult result = generating_.finish(reason, std::move(error));
@@ -288,6 +289,7 @@ void Coordinator::finish_restore(Error error, const std::string& detail) {
   restore_.reset();
   activity_ = Activity::kIdle;
   RestoreReport report = restoring_.report();
+  state_.learn(report);
   report.detail = error.code == ErrorCode::kOk ? detail : error.message();
   request.done(std::move(error), std::move(report));
 }

@@ -87,7 +87,12 @@ void Restoring::arrived(UnitId unit) {
 
 void Restoring::on(const actors::UnitsAllocated& message) {
   report_.allocate_ms += to_ms(message.busy);
-  if (message.error.code == ErrorCode::kOk) return;
+  if (message.error.code == ErrorCode::kOk) {
+    for (const UnitId unit : message.units) {
+      report_.bytes_allocated += state_.residency.unit_bytes(unit);
+    }
+    return;
+  }
   for (const UnitId unit : message.units) {
     state_.residency[unit].moving = false;
     arrived(unit);
