@@ -34,19 +34,19 @@ struct ProfileReport {
 
   // With a model; else 0.
   double prefill_tokens_per_s = 0;
-  double read_weights_ms = 0;      // t_r(W): one layer's weights (their mean)
-  double read_chunk_ms = 0;        // t_r(KV)
-  double decode_chunk_ms = 0;      // t_d(KV), without the price of the processor's time
-  double decode_priced_ms = 0;     // with it
-  double r = 0;                    // t_r(W) / t_d(KV): chunks compressed per layer dropped
-  double threshold_chunks = 0;     // T: chunks that take as long as reading all weights
+  double read_weights_ms = 0;   // t_r(W): one layer's weights (their mean)
+  double read_chunk_ms = 0;     // t_r(KV)
+  double decode_chunk_ms = 0;   // t_d(KV), without the price of the processor's time
+  double decode_priced_ms = 0;  // with it
+  double r = 0;                 // t_r(W) / t_d(KV): chunks compressed per layer dropped
+  double threshold_chunks = 0;  // T: chunks that take as long as reading all weights
 };
 
-// The profile of the configuration's storage, codec and placement, read from its file or, where that
-// is missing, stale or `refresh` is set, measured (a second or so). `model` may be "": reads are
-// then those of a swap file. With a model its prefill rate is measured too where the file does not
-// have it, which computes some hundred tokens. Figures given in the configuration replace measured
-// ones. Throws Exception.
+// The profile of the configuration's storage, codec and placement, read from its file or, where
+// that is missing, stale or `refresh` is set, measured (a second or so). `model` may be "": reads
+// are then those of a swap file. With a model its prefill rate is measured too where the file does
+// not have it, which computes some hundred tokens. Figures given in the configuration replace
+// measured ones. Throws Exception.
 [[nodiscard]] ProfileReport measure_profile(
     const Config& config, const std::string& model, bool refresh,
     const std::function<void(std::string_view)>& notice = {});
@@ -61,15 +61,15 @@ struct PlanReport {
   struct Stages {  // steps taken in each
     std::uint32_t kv_only = 0, kv_and_w = 0, w_only = 0, comp_kv = 0;
   } stages;
-  double restore_memory_ms = 0;   // what the two restore paths owe after the plan
+  double restore_memory_ms = 0;  // what the two restore paths owe after the plan
   double restore_storage_ms = 0;
   struct Step {
     std::string stage;  // "kv_only" | "kv_and_w" | "w_only" | "comp_kv"
     std::string unit;   // "kv" | "weights" | "head"
     std::uint32_t layer = 0;
     std::uint32_t chunk = 0;
-    std::string from;   // "resident" | "memory" | "storage" | "dropped"
-    std::string to;     // "memory" | "storage" | "dropped" | "recompute"
+    std::string from;         // "resident" | "memory" | "storage" | "dropped"
+    std::string to;           // "memory" | "storage" | "dropped" | "recompute"
     std::uint64_t bytes = 0;  // expected to be freed, net
   };
   std::vector<Step> steps;  // in the order they are taken

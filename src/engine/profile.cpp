@@ -73,9 +73,7 @@ class Reader {
   std::string bad_;
 };
 
-Error bad(std::string what) {
-  return {ErrorCode::kBadFormat, 0, "read profile", std::move(what)};
-}
+Error bad(std::string what) { return {ErrorCode::kBadFormat, 0, "read profile", std::move(what)}; }
 
 std::string read_rates(const Json& object, const char* name, bool needed, StageRates& rates) {
   const auto found = object.find(name);
@@ -137,9 +135,8 @@ void learn_from(const RateHistory& history, Profile& profile) {
 
 std::string profile_text(const Profile& profile) {
   const Json content = to_json(profile);
-  const Json file{{"version", kVersion},
-                  {"checksum", hex(hash(content.dump()))},
-                  {"profile", content}};
+  const Json file{
+      {"version", kVersion}, {"checksum", hex(hash(content.dump()))}, {"profile", content}};
   return file.dump(2) + "\n";
 }
 
@@ -147,13 +144,16 @@ Result<Profile> parse_profile(std::string_view text) {
   const Json file = Json::parse(text, nullptr, false);
   if (!file.is_object()) return bad("not a JSON object");
   const auto version = file.find("version");
-  if (version == file.end() || !version->is_number_integer() || *version != kVersion) {
+  if (version == file.end() || !version->is_number_integer() || version->get<int>() != kVersion) {
     return bad("version, want " + std::to_string(kVersion));
   }
   const auto content = file.find("profile");
   const auto checksum = file.find("checksum");
   if (content == file.end() || !content->is_object()) return bad("profile");
-  if (checksum == file.end() || *checksum != hex(hash(content->dump()))) return bad("checksum");
+  if (checksum == file.end() || !checksum->is_string() ||
+      checksum->get<std::string>() != hex(hash(content->dump()))) {
+    return bad("checksum");
+  }
   return profile_of(*content);
 }
 

@@ -23,8 +23,8 @@ struct Profile {
   double swap_read_bytes_per_s = 0;   // 0: the swap file could not be measured
   double write_bytes_per_s = 0;
   double encode_bytes_per_s = 0;
-  double measure_s = 0;                    // how long measuring took
-  std::map<std::string, double> prefill;   // tokens per second, by model (its identity in hex)
+  double measure_s = 0;                   // how long measuring took
+  std::map<std::string, double> prefill;  // tokens per second, by model (its identity in hex)
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };

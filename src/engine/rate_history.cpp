@@ -13,8 +13,7 @@ double median(std::deque<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-RateHistory::RateHistory(const StageRates& alone, const StageRates& busy,
-                         const StageRates& given) {
+RateHistory::RateHistory(const StageRates& alone, const StageRates& busy, const StageRates& given) {
   const auto set = [&](RestoreStage stage, double StageRates::* rate) {
     given_[static_cast<std::size_t>(stage)] = given.*rate > 0;
     series(stage, DeviceLoad::kAlone).rate = given.*rate > 0 ? given.*rate : alone.*rate;

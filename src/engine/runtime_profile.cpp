@@ -1,6 +1,4 @@
 // The public face of profile and planner.
-#include "mzcache/profile.h"
-
 #include <algorithm>
 #include <asio/use_future.hpp>
 #include <chrono>
@@ -13,6 +11,7 @@
 #include "engine/plan_input.h"
 #include "engine/planner_times.h"
 #include "engine/wiring_profile.h"
+#include "mzcache/profile.h"
 #include "mzcache/runtime.h"
 
 namespace mzcache {
@@ -96,8 +95,7 @@ void add_model_figures(const actors::ModelDescription& model, const RestoreProfi
   report.decode_priced_ms = ms(chunk_times.decode_priced);
   if (report.decode_priced_ms <= 0) return;
   report.r = report.read_weights_ms / report.decode_priced_ms;
-  report.threshold_chunks =
-      (layers_ms + read_ms(model.head.unit_bytes)) / report.decode_priced_ms;
+  report.threshold_chunks = (layers_ms + read_ms(model.head.unit_bytes)) / report.decode_priced_ms;
 }
 
 struct Opened {
@@ -123,8 +121,8 @@ engine::ObtainedProfile obtain(const Config& config, const Opened& opened, bool 
                                const engine::NoticeSink& notice) {
   engine::ObtainedProfile obtained;
   if (refresh || !engine::profile_given(config)) {
-    obtained = value_or_throw(engine::obtain_profile(config, *opened.device, opened.description(),
-                                                     refresh, notice));
+    obtained = value_or_throw(
+        engine::obtain_profile(config, *opened.device, opened.description(), refresh, notice));
   }
   return obtained;
 }
@@ -147,29 +145,40 @@ double prefill_rate(const Config& config, const std::string& file,
 
 const char* stage_key(engine::EvictionStage stage) {
   switch (stage) {
-    case engine::EvictionStage::kKvOnly: return "kv_only";
-    case engine::EvictionStage::kKvAndW: return "kv_and_w";
-    case engine::EvictionStage::kWOnly: return "w_only";
-    case engine::EvictionStage::kCompKv: return "comp_kv";
+    case engine::EvictionStage::kKvOnly:
+      return "kv_only";
+    case engine::EvictionStage::kKvAndW:
+      return "kv_and_w";
+    case engine::EvictionStage::kWOnly:
+      return "w_only";
+    case engine::EvictionStage::kCompKv:
+      return "comp_kv";
   }
   return "";
 }
 
 const char* place_key(engine::UnitPlace place) {
   switch (place) {
-    case engine::UnitPlace::kResident: return "resident";
-    case engine::UnitPlace::kCompressed: return "memory";
-    case engine::UnitPlace::kStored: return "storage";
-    case engine::UnitPlace::kDropped: return "dropped";
+    case engine::UnitPlace::kResident:
+      return "resident";
+    case engine::UnitPlace::kCompressed:
+      return "memory";
+    case engine::UnitPlace::kStored:
+      return "storage";
+    case engine::UnitPlace::kDropped:
+      return "dropped";
   }
   return "";
 }
 
 const char* unit_key(actors::UnitKind kind) {
   switch (kind) {
-    case actors::UnitKind::kWeights: return "weights";
-    case actors::UnitKind::kKv: return "kv";
-    case actors::UnitKind::kHead: return "head";
+    case actors::UnitKind::kWeights:
+      return "weights";
+    case actors::UnitKind::kKv:
+      return "kv";
+    case actors::UnitKind::kHead:
+      return "head";
   }
   return "";
 }
@@ -186,10 +195,18 @@ void add_steps(const engine::EvictionPlan& plan, PlanReport& report) {
     row.bytes = step.bytes;
     report.steps.push_back(std::move(row));
     switch (step.stage) {
-      case engine::EvictionStage::kKvOnly: ++report.stages.kv_only; break;
-      case engine::EvictionStage::kKvAndW: ++report.stages.kv_and_w; break;
-      case engine::EvictionStage::kWOnly: ++report.stages.w_only; break;
-      case engine::EvictionStage::kCompKv: ++report.stages.comp_kv; break;
+      case engine::EvictionStage::kKvOnly:
+        ++report.stages.kv_only;
+        break;
+      case engine::EvictionStage::kKvAndW:
+        ++report.stages.kv_and_w;
+        break;
+      case engine::EvictionStage::kWOnly:
+        ++report.stages.w_only;
+        break;
+      case engine::EvictionStage::kCompKv:
+        ++report.stages.comp_kv;
+        break;
     }
   }
 }
@@ -203,9 +220,8 @@ std::uint64_t share_of(std::uint64_t bytes, double percent) {
 ProfileReport measure_profile(const Config& config, const std::string& model, bool refresh,
                               const std::function<void(std::string_view)>& notice) {
   const Opened opened = open_for_profile(config, model);
-  engine::ObtainedProfile obtained =
-      value_or_throw(engine::obtain_profile(config, *opened.device, opened.description(), refresh,
-                                            notice));
+  engine::ObtainedProfile obtained = value_or_throw(
+      engine::obtain_profile(config, *opened.device, opened.description(), refresh, notice));
   ProfileReport report;
   if (opened.model) {
     report.prefill_tokens_per_s =
@@ -257,18 +273,17 @@ PlanReport plan_eviction(const Config& config, const std::string& model,
       amount.percent >= 0 ? share_of(report.footprint_bytes, amount.percent) : amount.bytes;
   input.profile = engine::planner_profile(config, profile);
   input.storage_free = config.memory.swap_file_max;
-  input.memory_swap_free =
-      config.memory.memory_swap_max_bytes > 0
-          ? config.memory.memory_swap_max_bytes
-          : share_of(report.kv_bytes, config.memory.memory_swap_max_percent);
+  input.memory_swap_free = config.memory.memory_swap_max_bytes > 0
+                               ? config.memory.memory_swap_max_bytes
+                               : share_of(report.kv_bytes, config.memory.memory_swap_max_percent);
   const engine::EvictionPlan plan =
       engine::make_planner(engine::to_planner_options(config, opened.device->info()))
           ->plan(input, report.requested_bytes);
   report.freed_bytes = plan.freed_bytes;
   if (report.footprint_bytes > 0) {
-    report.remaining_percent =
-        100.0 * static_cast<double>(report.footprint_bytes - plan.freed_bytes) /
-        static_cast<double>(report.footprint_bytes);
+    report.remaining_percent = 100.0 *
+                               static_cast<double>(report.footprint_bytes - plan.freed_bytes) /
+                               static_cast<double>(report.footprint_bytes);
   }
   report.restore_memory_ms = plan.restore_memory_s * 1e3;
   report.restore_storage_ms = plan.restore_storage_s * 1e3;

@@ -1,14 +1,13 @@
 #include "engine/wiring_measure.h"
 
-#include <ctime>
-
 #include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <deque>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
-#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -81,7 +80,9 @@ class TimedCodec final : public actors::KvCodec {
     return decoded;
   }
 
-  [[nodiscard]] Nanoseconds decode_cpu() const noexcept { return Nanoseconds(decode_cpu_ns_); }
+  [[nodiscard]] Nanoseconds decode_cpu() const noexcept {
+    return Nanoseconds(decode_cpu_ns_.load());
+  }
 
  private:
   static std::int64_t thread_cpu_ns() noexcept {
@@ -239,7 +240,8 @@ void fill_with_values(std::span<std::byte> bytes, std::uint64_t& state) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     const auto draw = static_cast<std::uint32_t>(state >> 40);
     // Sign, an exponent of 2^-5 … 2^2, ten bits of mantissa.
-    const std::uint32_t half = (draw & 0x8000U) | ((10U + (draw >> 16) % 8U) << 10) | (draw & 0x3FFU);
+    const std::uint32_t half =
+        (draw & 0x8000U) | ((10U + (draw >> 16) % 8U) << 10) | (draw & 0x3FFU);
     bytes[i] = static_cast<std::byte>(half & 0xFFU);
     bytes[i + 1] = static_cast<std::byte>(half >> 8);
   }
@@ -329,8 +331,7 @@ Result<void> Rig::open(const Config& config, gpu::Device& device) {
   codec_ = std::make_unique<TimedCodec>(std::move(*codec));
   // Fallbacks were, or will be, told by whoever opens the same files for work.
   const io::StorageOptions storage = to_storage_options(config, {});
-  Result<std::shared_ptr<io::StorageFiles>> files =
-      io::StorageFiles::open(subject_.file, storage);
+  Result<std::shared_ptr<io::StorageFiles>> files = io::StorageFiles::open(subject_.file, storage);
   if (!files) return files.error();
   files_ = std::move(*files);
   for (auto* opened : {&reads_, &writes_}) {
@@ -356,8 +357,8 @@ Result<void> Rig::open(const Config& config, gpu::Device& device) {
   if (!topology) return topology.error();
   const actors::Placement placement = to_placement(config.placement);
   try {
-    dispatcher_ = std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology),
-                                                               timeline_);
+    dispatcher_ =
+        std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline_);
     spawn(placement);
     dispatcher_->start();
   } catch (const Exception& exception) {
@@ -418,8 +419,7 @@ Result<Tally> Rig::round(std::size_t answers, Send&& send) {
   counting_.address->post(Expect{answers, std::move(done)});
   send();
   if (answer.wait_for(kPatience) != std::future_status::ready) {
-    return Error{ErrorCode::kIo, 0, "measure",
-                 "no answer from storage or decoder within a minute"};
+    return Error{ErrorCode::kIo, 0, "measure", "no answer from storage or decoder within a minute"};
   }
   Tally tally = answer.get();
   tally.elapsed = clock().now() - begin;
@@ -429,8 +429,8 @@ Result<Tally> Rig::round(std::size_t answers, Send&& send) {
 Result<void> Rig::release(const std::vector<UnitId>& units) {
   std::vector<actors::ReleaseUnits> parts(release_.size());
   for (const UnitId unit : units) parts[allocator_of(unit)].units.push_back(unit);
-  const auto used = static_cast<std::size_t>(
-      std::count_if(parts.begin(), parts.end(), [](const auto& part) { return !part.units.empty(); }));
+  const auto used = static_cast<std::size_t>(std::count_if(
+      parts.begin(), parts.end(), [](const auto& part) { return !part.units.empty(); }));
   const Result<Tally> released = round(used, [&] {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (!parts[i].units.empty()) release_[i].send(std::move(parts[i]));
@@ -460,7 +460,10 @@ std::vector<UnitId> Rig::all_chunks() const {
 std::vector<actors::AllocateUnits> Rig::weight_runs() const {
   std::vector<actors::AllocateUnits> runs;
   for (const WeightUnit& weights : subject_.weights) {
-    runs.push_back({{weights.unit}, {actors::FileOrigin{weights.ranges, std::nullopt}}});
+    actors::AllocateUnits run;
+    run.units.push_back(weights.unit);
+    run.origins.emplace_back(actors::FileOrigin{weights.ranges, std::nullopt});
+    runs.push_back(std::move(run));
   }
   return runs;
 }
@@ -556,7 +559,8 @@ void Rig::write_chunks(Profile& profile) {
 }
 
 // The tallies of some rounds; at least one.
-Result<std::vector<Tally>> repeat(Rig& rig, std::vector<actors::AllocateUnits> (*runs)(const Rig&)) {
+Result<std::vector<Tally>> repeat(Rig& rig,
+                                  std::vector<actors::AllocateUnits> (*runs)(const Rig&)) {
   std::vector<Tally> tallies;
   const Nanoseconds begin = rig.clock().now();
   for (int i = 0; i < kRounds; ++i) {
@@ -601,9 +605,8 @@ Result<Profile> measure_rates(const Config& config, gpu::Device& device,
   std::vector<Tally> all = *decoded;
   std::uint64_t bytes_decoded = 0;
   for (const Tally& tally : *decoded) bytes_decoded += tally.bytes_decoded;
-  profile.decode_cpu_s_per_byte =
-      seconds(rig.codec().decode_cpu()) /
-      static_cast<double>(std::max<std::uint64_t>(1, bytes_decoded));
+  profile.decode_cpu_s_per_byte = seconds(rig.codec().decode_cpu()) /
+                                  static_cast<double>(std::max<std::uint64_t>(1, bytes_decoded));
   profile.alone.decode =
       median_of(*decoded, [](const Tally& t) { return rate(t.bytes_decoded, t.decode); }) *
       rig.decoders();
@@ -620,8 +623,7 @@ Result<Profile> measure_rates(const Config& config, gpu::Device& device,
     profile.model_read_bytes_per_s = median_read(*weights);
     all.insert(all.end(), weights->begin(), weights->end());
   }
-  profile.alone.read =
-      both_rates(profile.model_read_bytes_per_s, profile.swap_read_bytes_per_s);
+  profile.alone.read = both_rates(profile.model_read_bytes_per_s, profile.swap_read_bytes_per_s);
   if (profile.alone.read <= 0) {
     return Error{ErrorCode::kNoSpace, 0, "measure",
                  "no swap file in " + config.memory.swap_directory + ", and no model to read"};

@@ -11,8 +11,8 @@ namespace mzcache::engine {
 
 // Everything but the profile's key and the prefill rates. Takes well under a second of reading and
 // decoding on storage that reads a few hundred MiB per second, more on slower. Without a model
-// (nullptr) reads are those of a swap file alone, and chunks have a shape of their own. Needs memory
-// for some 100 MiB of units, given back before it returns.
+// (nullptr) reads are those of a swap file alone, and chunks have a shape of their own. Needs
+// memory for some 100 MiB of units, given back before it returns.
 [[nodiscard]] Result<Profile> measure_rates(const Config& config, gpu::Device& device,
                                             const actors::ModelDescription* model);
 

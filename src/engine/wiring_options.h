@@ -23,8 +23,7 @@ using NoticeSink = std::function<void(std::string_view)>;
                                          actors::ActorKind kind);
 [[nodiscard]] PlannerOptions to_planner_options(const Config& config,
                                                 const gpu::DeviceInfo& device);
-[[nodiscard]] io::StorageOptions to_storage_options(const Config& config,
-                                                    const NoticeSink& notice);
+[[nodiscard]] io::StorageOptions to_storage_options(const Config& config, const NoticeSink& notice);
 [[nodiscard]] gpu::DeviceOptions to_device_options(const Config& config);
 [[nodiscard]] gpu::UnitSizes unit_sizes(const actors::ModelDescription& model);
 

@@ -72,10 +72,9 @@ std::string profile_key(const Config& config, const gpu::DeviceInfo& device,
       "storage {} {} x {} direct {} limit {}; huge pages {}; device {}, kernels {}, memory {}",
       machine(), file_system(model_file), config.memory.swap_directory,
       file_system(config.memory.swap_directory), config.memory.codec,
-      placed(placement.storage_reader), placed(placement.decompressor),
-      placed(placement.allocator), storage.engine, storage.block, storage.depth, storage.direct,
-      storage.limit_bytes_per_s, config.memory.huge_pages, device.name, device.kernels,
-      gpu::memory_mode_name(device.mode));
+      placed(placement.storage_reader), placed(placement.decompressor), placed(placement.allocator),
+      storage.engine, storage.block, storage.depth, storage.direct, storage.limit_bytes_per_s,
+      config.memory.huge_pages, device.name, device.kernels, gpu::memory_mode_name(device.mode));
 }
 
 Result<ObtainedProfile> obtain_profile(const Config& config, gpu::Device& device,

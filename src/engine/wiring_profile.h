@@ -12,8 +12,8 @@
 namespace mzcache::engine {
 
 struct ObtainedProfile {
-  Profile profile;    // figures of the configuration not applied
-  std::string file;   // where it is kept; "": nowhere
+  Profile profile;   // figures of the configuration not applied
+  std::string file;  // where it is kept; "": nowhere
   bool cached = false;
 };
 
@@ -22,8 +22,8 @@ struct ObtainedProfile {
 [[nodiscard]] std::string profile_key(const Config& config, const gpu::DeviceInfo& device,
                                       const std::string& model_file);
 
-// From the file; measured where that is missing, damaged, of something else, or `refresh`. A profile
-// that cannot be kept is a notice.
+// From the file; measured where that is missing, damaged, of something else, or `refresh`. A
+// profile that cannot be kept is a notice.
 [[nodiscard]] Result<ObtainedProfile> obtain_profile(const Config& config, gpu::Device& device,
                                                      const actors::ModelDescription* model,
                                                      bool refresh, const NoticeSink& notice);

@@ -319,7 +319,7 @@ TEST_CASE("what is not built yet says so") {
       "device.kernels=cpu",           "device.activations=int8",
       "policy.recompute=true",        "memory.compressed_attention=true",
       "memory.keep_compressed=64MiB", "policy.order=optimal",
-      "memory.storage_codec=q8",      "profile.file=machine.json",
+      "memory.storage_codec=q8",
   };
   for (const char* assignment : assignments) {
     INFO(assignment);

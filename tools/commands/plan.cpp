@@ -107,6 +107,7 @@ void print(const PlanReport& report) {
 
 int run(const PlanOptions& options) {
   need("-m", options.model, "a GGUF file");
+  if (!options.common.trace_file.empty()) not_yet("--trace");
   need("--evict", options.amount, "a size or a percentage");
   const std::uint32_t context = tokens_value("--context", options.context, 0);
   const Amount amount = amount_value("--evict", options.amount);
@@ -136,7 +137,8 @@ void add_plan(CLI::App& app, Commands& commands) {
   command->add_flag("--json", options->json, "One JSON object on stdout");
   options->common.add_to(*command);
   command->footer(
-      "Example:\n  mzcache plan -m models/SmolLM2-135M-Instruct.Q4_1.gguf --context 4k --evict 50%");
+      "Example:\n  mzcache plan -m models/SmolLM2-135M-Instruct.Q4_1.gguf --context 4k --evict "
+      "50%");
   commands.push_back({command, [options] { return run(*options); }});
 }
 

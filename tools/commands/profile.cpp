@@ -1,11 +1,12 @@
 // `mzcache profile`: what storage and decoder of this machine achieve, and what follows from it for
 // a model.
+#include "mzcache/profile.h"
+
 #include <cstdio>
 #include <memory>
 #include <string>
 
 #include "command.h"
-#include "mzcache/profile.h"
 #include "options.h"
 #include "report_json.h"
 #include "usage.h"
@@ -78,8 +79,9 @@ void print(const ProfileReport& report, bool model) {
     std::printf("prefill      %.0f tokens/s\n", report.prefill_tokens_per_s);
     std::printf("t_r(W)       %.3f ms to read a layer's weights\n", report.read_weights_ms);
     std::printf("t_r(KV)      %.3f ms to read a chunk\n", report.read_chunk_ms);
-    std::printf("t_d(KV)      %.3f ms to decode a chunk, %.3f ms with the processor's time priced\n",
-                report.decode_chunk_ms, report.decode_priced_ms);
+    std::printf(
+        "t_d(KV)      %.3f ms to decode a chunk, %.3f ms with the processor's time priced\n",
+        report.decode_chunk_ms, report.decode_priced_ms);
     std::printf("r            %.2f chunks compressed per layer dropped\n", report.r);
     std::printf("T            %.1f chunks take as long as reading all weights\n",
                 report.threshold_chunks);
@@ -90,6 +92,7 @@ void print(const ProfileReport& report, bool model) {
 
 int run(const ProfileOptions& options) {
   if (!options.codec.empty()) not_yet("--codec");
+  if (!options.common.trace_file.empty()) not_yet("--trace");
   if (!options.text_file.empty()) not_yet("-f");
   const ProfileReport report = measure_profile(
       options.common.config(), options.model, options.refresh, [](std::string_view notice) {
@@ -110,8 +113,9 @@ void add_profile(CLI::App& app, Commands& commands) {
   auto options = std::make_shared<ProfileOptions>();
   CLI::App* command =
       app.add_subcommand("profile", "Measure storage and decoder, which the policy balances");
-  command->add_option("-m,--model", options->model,
-                      "GGUF file: read it too, measure prefill, show r")->type_name("FILE");
+  command
+      ->add_option("-m,--model", options->model, "GGUF file: read it too, measure prefill, show r")
+      ->type_name("FILE");
   command->add_flag("--refresh", options->refresh, "Measure again");
   command->add_flag("--json", options->json, "One JSON object on stdout");
   command->add_option("--codec", options->codec, "Not yet")->type_name("NAME");
