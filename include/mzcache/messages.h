@@ -26,11 +26,22 @@ struct Evict {
   explicit Evict(std::uint64_t bytes) { amount.bytes = bytes; }
   explicit Evict(Amount wanted) : amount(wanted) {}
   Amount amount;
+  // Milliseconds this may take, 0: as long as it takes. What cannot be encoded or written in time is
+  // dropped: its context is computed again from its tokens when it is needed.
+  double deadline_ms = 0;
 };
 
-// Bring everything back. Waits for a running Evict.
+// Bring everything back, or only the first `bytes` of it in the order a forward pass needs them (a
+// prefetch, when the user seems to return). Waits for a running Evict.
 struct Restore {
   using Report = RestoreReport;
+  std::uint64_t bytes = 0;  // 0: everything
+};
+
+// What becomes of a Generate that an Evict interrupts.
+enum class OnEvict : std::uint8_t {
+  kStop,    // it completes with stop "evicted", its tokens kept
+  kResume,  // it pauses, and goes on after policy.resume_delay
 };
 
 struct GenerateOptions {
@@ -49,6 +60,7 @@ struct GenerateOptions {
   std::string system = {};                              // first turn only; empty: the template's default
   bool raw = false;                                // no chat template; special tokens parsed
   std::uint32_t slice_tokens = 512;                // prefill slice
+  OnEvict on_evict = OnEvict::kStop;
 };
 
 // Answer a user's turn; restores whatever is missing while the device already computes.

@@ -107,7 +107,8 @@ void Prefill::record(const ComputeCompletion& completion, UnitId unit) noexcept 
   // Only time for want of a unit is waiting; between stages the device also pauses by itself.
   const bool waited = starved_[completed_] && begin > last_end_;
   if (waited) wait_ += begin - last_end_;
-  compute_ += completion.end - begin;
+  const Nanoseconds end = std::max(completion.end, begin);
+  compute_ += end - begin;
   if (completed_ == 0) first_begin_ = begin;
   if (timeline_.enabled()) {
     SpanRecord span;
@@ -124,10 +125,10 @@ void Prefill::record(const ComputeCompletion& completion, UnitId unit) noexcept 
     span.stage = Stage::kCompute;
     span.name = unit.kind == UnitKind::kHead ? "head" : "layer";
     span.begin = begin;
-    span.end = completion.end;
+    span.end = end;
     timeline_.record(span);
   }
-  last_end_ = std::max(last_end_, completion.end);
+  last_end_ = end;
 }
 
 void Prefill::on(StageComputed&& message) noexcept {

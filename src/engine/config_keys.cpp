@@ -171,11 +171,7 @@ Verdict assign_memory_swap_max(Config& config, const node& value) {
 }
 
 Verdict assign_keep_compressed(Config& config, const node& value) {
-  std::uint64_t bytes = 0;
-  if (assign_size(bytes, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (bytes != 0) return Verdict::kNotYet;
-  config.memory.keep_compressed = 0;
-  return Verdict::kTaken;
+  return assign_size(config.memory.keep_compressed, value);
 }
 
 Verdict assign_cpu_price(Config& config, const node& value) {

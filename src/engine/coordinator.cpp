@@ -74,23 +74,21 @@ void Coordinator::on(CancelRequest&& request) noexcept {
     if (const auto* generate = std::get_if<GenerateRequest>(&queued)) {
       return generate->id == request.id;
     }
+    if (const auto* turn = std::get_if<Turn>(&queued)) return turn->request.id == request.id;
     const auto* restore = std::get_if<RestoreRequest>(&queued);
     return restore != nullptr && restore->id == request.id;
   };
   if (const auto found = std::find_if(queue_.begin(), queue_.end(), same); found != queue_.end()) {
     Queued queued = std::move(*found);
     queue_.erase(found);
-    if (auto* generate = std::get_if<GenerateRequest>(&queued)) {
-      GenerateResult result;
-      result.answer.stop = StopReason::kCancelled;
-      result.error = cancelled();
-      generate->done(std::move(result));
-    } else {
-      std::get<RestoreRequest>(queued).done(cancelled(), {});
-    }
-    return;
+    refuse(std::move(queued));
+    return step();
   }
-  if ((generating_.running() && generating_.id() == request.id) ||
+  if (paused_ && paused_->request.id == request.id) {
+    ending_.push_back(std::move(*std::exchange(paused_, std::nullopt)));
+    return step();
+  }
+  if ((generating_.running() && generating_.turn().request.id == request.id) ||
       (restore_ && restore_->id == request.id)) {
     interrupt(Interrupt::kCancelled);
     step();
@@ -107,19 +105,25 @@ void Coordinator::on(Shutdown&& request) noexcept {
   step();
 }
 
-void Coordinator::refuse_queued() {
-  for (Queued& queued : std::exchange(queue_, {})) {
-    if (auto* generate = std::get_if<GenerateRequest>(&queued)) {
-      GenerateResult result;
-      result.answer.stop = StopReason::kCancelled;
-      result.error = cancelled();
-      generate->done(std::move(result));
-    } else if (auto* restore = std::get_if<RestoreRequest>(&queued)) {
-      restore->done(cancelled(), {});
-    } else {
-      std::get<ResetContext>(queued).done(cancelled());
-    }
+// Answers a request that never had the word.
+void Coordinator::refuse(Queued&& queued) {
+  if (auto* generate = std::get_if<GenerateRequest>(&queued)) {
+    GenerateResult result;
+    result.answer.stop = StopReason::kCancelled;
+    result.error = cancelled();
+    generate->done(std::move(result));
+  } else if (auto* turn = std::get_if<Turn>(&queued)) {
+    ending_.push_back(std::move(*turn));
+  } else if (auto* restore = std::get_if<RestoreRequest>(&queued)) {
+    restore->done(cancelled(), {});
+  } else {
+    std::get<ResetContext>(queued).done(cancelled());
   }
+}
+
+void Coordinator::refuse_queued() {
+  for (Queued& queued : std::exchange(queue_, {})) refuse(std::move(queued));
+  if (paused_) ending_.push_back(std::move(*std::exchange(paused_, std::nullopt)));
   for (EvictRequest& evict : std::exchange(evicts_, {})) evict.done(cancelled(), {});
 }
 
@@ -157,6 +161,10 @@ void Coordinator::step() {
       continue;
     }
     if (activity_ != Activity::kIdle || state_.releases_pending > 0) return;
+    if (!ending_.empty()) {
+      end_next_paused();
+      continue;
+    }
     if (shutdown_) {
       std::exchange(shutdown_, std::nullopt)->done();
       return;
@@ -172,9 +180,13 @@ bool Coordinator::start_next() {
     start(std::move(request));
     return true;
   }
-  if (queue_.empty()) return false;
-  Queued request = std::move(queue_.front());
-  queue_.pop_front();
+  // What comes after a paused turn waits for it, except a Restore, which prepares it.
+  const auto next = std::find_if(queue_.begin(), queue_.end(), [this](const Queued& queued) {
+    return !paused_ || std::holds_alternative<RestoreRequest>(queued);
+  });
+  if (next == queue_.end()) return false;
+  Queued request = std::move(*next);
+  queue_.erase(next);
   std::visit([this](auto&& queued) { start(std::move(queued)); }, std::move(request));
   return true;
 }
@@ -187,7 +199,7 @@ void Coordinator::start(EvictRequest&& request) {
   }
   activity_ = Activity::kEvicting;
   evict_ = std::move(request);
-  evicting_.begin(bytes, evict_->accepted);
+  evicting_.begin(bytes, evict_->accepted, evict_->deadline);
 }
 
 void Coordinator::start(RestoreRequest&& request) {
@@ -195,8 +207,13 @@ void Coordinator::start(RestoreRequest&& request) {
   activity_ = Activity::kRestoring;
   restore_detail_.clear();
   restoring_.begin_report();
+  restore_missing();
+}
+
+void Coordinator::restore_missing() {
   lost_ = restoring_.want(std::nullopt);
   if (lost_) return interrupt(Interrupt::kLost);
+  if (restore_->bytes > 0) restoring_.limit(restore_->bytes);
   restoring_.pump();
 }
 
@@ -223,12 +240,26 @@ void Coordinator::start(GenerateRequest&& request) {
   compute_slice();
 }
 
+void Coordinator::start(Turn&& turn) {
+  generating_.resume(std::move(turn));
+  activity_ = Activity::kGenerating;
+  restoring_.begin_report();
+  compute_slice();
+}
+
 void Coordinator::compute_slice() {
   generating_.next_slice();
   lost_ = restoring_.want(generating_.context());
   if (lost_) return interrupt(Interrupt::kLost);
-  if (generating_.rows_ready()) generating_.send_slice();
   restoring_.pump();
+  send_slice_when_ready();
+}
+
+// The device starts at once with what is there, unless nothing may overlap with it.
+void Coordinator::send_slice_when_ready() {
+  if (!generating_.slice_waits() || !generating_.rows_ready()) return;
+  if (state_.options.compute_last && !restoring_.idle()) return;
+  generating_.send_slice();
 }
 
 // ------------------------------------------------------------------ when work must end
@@ -244,10 +275,9 @@ void Coordinator::handle_interrupt() {
       if (activity_ == Activity::kRestoring) {
         // The rest still comes back; this context is computed again when it is needed.
         restore_detail_ = "a context will be computed again: " + failure.message();
-        lost_ = restoring_.want(std::nullopt);
-        return lost_ ? interrupt(Interrupt::kLost) : restoring_.pump();
+        return restore_missing();
       }
-      if (generating_.start_overs() >= kStartOversMax) {
+      if (generating_.turn().start_overs >= kStartOversMax) {
         return finish_generate(StopReason::kCancelled, std::move(failure));
       }
       generating_.start_over();
@@ -257,11 +287,37 @@ void Coordinator::handle_interrupt() {
       return finish_generate(StopReason::kCancelled, std::move(failure));
     case Interrupt::kEvict:
       if (activity_ == Activity::kRestoring) return finish_restore({}, "evicted");
+      if (generating_.turn().request.resume_after_evict && state_.timer != nullptr) {
+        return pause_generate();
+      }
       return finish_generate(StopReason::kEvicted, {});
     case Interrupt::kCancelled:
       if (activity_ == Activity::kRestoring) return finish_restore(cancelled(), "");
       return finish_generate(StopReason::kCancelled, {});
   }
+}
+
+// The turn goes on after a while, before anything that was asked later.
+void Coordinator::pause_generate() {
+  paused_ = generating_.pause();
+  activity_ = Activity::kIdle;
+  const actors::Port<ResumePaused> self = self_;
+  state_.timer->after(state_.options.resume_delay,
+                      [self, id = paused_->request.id] { self.send(ResumePaused{id}); });
+}
+
+void Coordinator::on(ResumePaused&& message) noexcept {
+  if (!paused_ || paused_->request.id != message.id) return;
+  queue_.emplace_front(std::move(*paused_));
+  paused_.reset();
+  step();
+}
+
+// A paused turn ends as it is, once nothing moves (it may give chunks back).
+void Coordinator::end_next_paused() {
+  generating_.resume(std::move(ending_.front()));
+  ending_.pop_front();
+  finish_generate(StopReason::kCancelled, {});
 }
 
 void Coordinator::recompute_lost() {
@@ -270,16 +326,17 @@ void Coordinator::recompute_lost() {
 }
 
 void Coordinator::finish_generate(StopReason reason, Error error) {
-  auto done = generating_.request().done;
+  auto done = generating_.turn().request.done;
   RestoreReport restore = restoring_.report();
   state_.learn(restore);
-  restore.wait_ms = generating_.wait_ms();
-  restore.recomputed = generating_.recomputed();
+  restore.wait_ms = generating_.turn().wait_ms;
+  restore.recomputed = generating_.turn().recomputed;
+  const actors::Nanoseconds first_token = generating_.turn().first_token;
   GenerateResult result = generating_.finish(reason, std::move(error));
   result.answer.restore = restore;
   activity_ = Activity::kIdle;
   if (!result.answer.tokens.empty() && first_token_.count() == 0) {
-    first_token_ = generating_.first_token();
+    first_token_ = first_token;
   }
   done(std::move(result));
 }
@@ -301,6 +358,13 @@ void Coordinator::on(actors::UnitsAllocated&& message) noexcept {
   if (message.error.code != ErrorCode::kOk) {
     failure_ = message.error;
     interrupt(Interrupt::kFailed);
+  } else if (interrupt_ == Interrupt::kNone && generating_.running()) {
+    // Fresh chunks are ready with their memory where all of it comes first.
+    for (std::uint32_t layer = 0; state_.options.allocate_first && layer < state_.model.layers;
+         ++layer) {
+      generating_.part_ready(layer, actors::LayerPart::kKv);
+    }
+    send_slice_when_ready();
   }
   step();
 }
@@ -312,6 +376,7 @@ void Coordinator::on(actors::UnitReady&& message) noexcept {
                                                    ? actors::LayerPart::kKv
                                                    : actors::LayerPart::kWeights);
     restoring_.pump();
+    if (generating_.running()) send_slice_when_ready();
   }
   if (restoring_.idle() && first_ready_.count() == 0) first_ready_ = state_.clock.now();
   step();
@@ -335,7 +400,7 @@ void Coordinator::on(actors::RowsRead&& message) noexcept {
     failure_ = generating_.rows_error();
     interrupt(Interrupt::kFailed);
   } else if (interrupt_ == Interrupt::kNone && generating_.running()) {
-    generating_.send_slice();
+    send_slice_when_ready();
   }
   step();
 }
@@ -356,12 +421,12 @@ void Coordinator::on(actors::TokenReady&& message) noexcept {
     // Counted, and no further: unless it was the turn's last slice.
     if (!more && interrupt_ == Interrupt::kEvict && restoring_.quiet()) {
       interrupt_ = Interrupt::kNone;
-      finish_generate(generating_.stop_reason(), {});
+      finish_generate(generating_.turn().reason, {});
     }
   } else if (more) {
     compute_slice();
   } else {
-    finish_generate(generating_.stop_reason(), {});
+    finish_generate(generating_.turn().reason, {});
   }
   step();
 }

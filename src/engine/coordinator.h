@@ -36,7 +36,7 @@ class Coordinator {
   using Inbox = std::variant<
       // from outside
       OpenContext, ResetContext, GenerateRequest, EvictRequest, RestoreRequest, StatusRequest,
-      CancelRequest, Shutdown,
+      CancelRequest, Shutdown, ResumePaused,
       // restore
       actors::UnitsAllocated, actors::UnitReady, actors::UnitFailed, actors::RowsRead,
       actors::LayerComputed, actors::TokenReady,
@@ -44,7 +44,11 @@ class Coordinator {
       actors::ChunkCompressed, actors::ChunkWritten, actors::UnitsReleased>;
 
   explicit Coordinator(EngineState& state);
-  void connect(PipelinePorts ports) { state_.ports = std::move(ports); }
+  // `self`: where its timer's messages come in.
+  void connect(PipelinePorts ports, actors::Port<ResumePaused> self) {
+    state_.ports = std::move(ports);
+    self_ = self;
+  }
 
   void on(OpenContext&& request) noexcept;
   void on(ResetContext&& request) noexcept;
@@ -54,6 +58,7 @@ class Coordinator {
   void on(StatusRequest&& request) noexcept;
   void on(CancelRequest&& request) noexcept;
   void on(Shutdown&& request) noexcept;
+  void on(ResumePaused&& message) noexcept;
 
   void on(actors::UnitsAllocated&& message) noexcept;
   void on(actors::UnitReady&& message) noexcept;
@@ -75,7 +80,7 @@ class Coordinator {
   enum class Activity { kIdle, kGenerating, kRestoring, kEvicting };
   // Why the work under way must end, the strongest last.
   enum class Interrupt { kNone, kEvict, kLost, kFailed, kCancelled };
-  using Queued = std::variant<GenerateRequest, RestoreRequest, ResetContext>;
+  using Queued = std::variant<GenerateRequest, RestoreRequest, ResetContext, Turn>;
 
   void step();
   [[nodiscard]] bool start_next();
@@ -83,12 +88,18 @@ class Coordinator {
   void start(RestoreRequest&& request);
   void start(ResetContext&& request);
   void start(EvictRequest&& request);
+  void start(Turn&& turn);
   void compute_slice();
+  void send_slice_when_ready();
   void interrupt(Interrupt why);
   void handle_interrupt();
   void recompute_lost();
   void finish_generate(StopReason reason, Error error);
   void finish_restore(Error error, const std::string& detail);
+  void pause_generate();
+  void end_next_paused();
+  void restore_missing();
+  void refuse(Queued&& queued);
   void refuse_queued();
   [[nodiscard]] bool quiet() const noexcept;
   [[nodiscard]] const char* activity_name() const noexcept;
@@ -105,6 +116,9 @@ class Coordinator {
   std::optional<std::uint32_t> lost_;    // context whose KV cannot come back
   std::deque<EvictRequest> evicts_;
   std::deque<Queued> queue_;
+  std::optional<Turn> paused_;             // waits for its time; later Generates wait behind it
+  std::deque<Turn> ending_;                // cancelled while paused
+  actors::Port<ResumePaused> self_;
   std::optional<EvictRequest> evict_;      // the one under way
   std::optional<RestoreRequest> restore_;  // the one under way
   std::string restore_detail_;

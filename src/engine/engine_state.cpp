@@ -14,6 +14,8 @@ constexpr double kAlonePercentMax = 5;
 }  // namespace
 
 void EngineState::learn(const RestoreReport& report) {
+  // Stages kept apart for the evaluation's sake are not how restores usually run.
+  if (options.allocate_first || options.compute_last) return;
   if (report.overlap_percent < kBusyPercentMin && report.overlap_percent > kAlonePercentMax) return;
   const DeviceLoad load =
       report.overlap_percent >= kBusyPercentMin ? DeviceLoad::kBusy : DeviceLoad::kAlone;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "actors/actor.h"
@@ -29,12 +30,27 @@ struct EngineOptions {
   std::uint32_t allocators = 1;     // workers whose busy times a restore's report adds up
   std::uint32_t decompressors = 1;
   bool lossless_only = false;  // nothing lossy on either path
+  // Stages that do not overlap (the evaluation compares): all memory before the first read, all units
+  // before the first layer.
+  bool allocate_first = false;
+  bool compute_last = false;
+  std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks
+  actors::Nanoseconds resume_delay{2'000'000'000};
+};
+
+// Calls back once, later, on any thread; what it calls only posts a message.
+class Timer {
+ public:
+  virtual ~Timer() = default;
+  virtual void after(actors::Nanoseconds delay, std::function<void()> call) = 0;
 };
 
 struct PipelinePorts {
   std::vector<actors::Port<actors::AllocateUnits>> allocate;  // one per allocator
   std::vector<actors::Port<actors::ReleaseUnits>> release;
   actors::Port<actors::ReadRows> read_rows;
+  actors::Port<actors::ReadUnit> read_unit;  // only for units that were allocated first
+  std::vector<actors::Port<actors::DecodeChunk>> decode;
   std::vector<actors::Port<actors::CompressChunk>> compress;
   actors::Port<actors::WriteChunk> write;
   actors::Port<actors::ComputeTokens> compute;
@@ -69,6 +85,7 @@ struct EngineState {
   const actors::Clock& clock;
   const EngineOptions options;
   PipelinePorts ports;
+  Timer* timer = nullptr;  // outlives the actors
 
   KvCache cache;
   MemorySwap swap;

@@ -11,6 +11,9 @@ using actors::UnitKind;
 // Chunks on their way to the encoders or the disk: two per worker keep it busy.
 constexpr std::size_t kPerWorker = 2;
 
+// Bytes a follow-up plan asks for at least.
+constexpr std::uint64_t kLittle = std::uint64_t{16} << 10;
+
 // The plan's last stage on a chunk that is still resident: it goes to the file encoded.
 bool in_one_go(const EvictionStep& step) {
   return step.stage == EvictionStage::kCompKv && step.from == UnitPlace::kResident &&
@@ -19,10 +22,12 @@ bool in_one_go(const EvictionStep& step) {
 
 }  // namespace
 
-void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted) {
+void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted,
+                     actors::Nanoseconds deadline) {
   report_ = {};
   report_.requested_bytes = bytes;
   accepted_ = accepted;
+  deadline_ = deadline.count() > 0 ? accepted + deadline : actors::Nanoseconds{0};
   held_at_start_ = state_.residency.held_bytes();
   pss_at_start_ = state_.memory.process_bytes();
   memory_closed_ = state_.options.lossless_only;
@@ -39,7 +44,11 @@ std::uint64_t Evicting::freed() const noexcept {
 
 bool Evicting::advance() {
   for (;;) {
-    launch();
+    if (!late()) {
+      launch();
+    } else if (compressing_.empty() && writing_.empty() && state_.releases_pending == 0) {
+      drop_what_is_late();
+    }
     if (!compressing_.empty() || !writing_.empty() || state_.releases_pending > 0) return false;
     if (!to_compress_.empty() || !to_write_.empty()) continue;  // a path was closed meanwhile
     if (freed() >= report_.requested_bytes || !make_plan()) {
@@ -49,7 +58,16 @@ bool Evicting::advance() {
   }
 }
 
-bool Evicting::make_plan() {
+// What the next plan is asked for. Plans count encoded bytes, reports whole segments: the room left in
+// a segment is filled, or the rest of it emptied, a little at a time rather than by another plan of
+// the segment's size.
+std::uint64_t Evicting::still_wanted() const noexcept {
+  const std::uint64_t in_use = state_.residency.resident_bytes() + state_.swap.used_bytes();
+  const std::uint64_t gone = in_use < held_at_start_ ? held_at_start_ - in_use : 0;
+  return gone + kLittle < report_.requested_bytes ? report_.requested_bytes - gone : kLittle;
+}
+
+EvictionPlan Evicting::plan_from_here() const {
   const std::uint64_t chunk_bytes = state_.model.chunk_bytes();
   const std::uint64_t encoded =
       encoded_ratio_ > 0
@@ -61,7 +79,35 @@ bool Evicting::make_plan() {
   const std::uint64_t used = state_.swap.used_bytes();
   input.memory_swap_free = memory_closed_ || used >= budget ? 0 : budget - used;
   if (storage_closed_) input.storage_free = 0;
-  const EvictionPlan plan = state_.planner.plan(input, report_.requested_bytes - freed());
+  return state_.planner.plan(input, still_wanted());
+}
+
+bool Evicting::make_plan() {
+  EvictionPlan plan = plan_from_here();
+  const bool dropped = drop_kept_forms(plan);
+  if (dropped) {
+    if (freed() >= report_.requested_bytes) return true;
+    plan = plan_from_here();
+  }
+  return take_steps(plan) || dropped;
+}
+
+// Encoded forms kept beside chunks that stay resident are the first memory to go. Those of chunks
+// that leave are what makes leaving free.
+bool Evicting::drop_kept_forms(const EvictionPlan& plan) {
+  if (state_.residency.kept_bytes() == 0) return false;
+  std::set<UnitId> leaving;
+  for (const EvictionStep& step : plan.steps) leaving.insert(step.unit);
+  bool dropped = false;
+  state_.residency.for_each([&](UnitId unit, UnitRecord& record) {
+    if (!record.resident || !record.compressed || leaving.contains(unit)) return;
+    state_.residency.drop_compressed(record);
+    dropped = true;
+  });
+  return dropped;
+}
+
+bool Evicting::take_steps(const EvictionPlan& plan) {
   std::vector<UnitId> free_of_work;
   bool dropped = false;
   for (const EvictionStep& step : plan.steps) {
@@ -72,16 +118,24 @@ bool Evicting::make_plan() {
       free_of_work.push_back(step.unit);
       if (step.unit.kind == UnitKind::kHead) ++report_.units.head_dropped;
       if (step.unit.kind == UnitKind::kWeights) ++report_.units.weights_dropped;
-    } else if (step.from == UnitPlace::kResident && record.has_form()) {
+    } else if (step.from == UnitPlace::kResident && record.stored) {
+      state_.residency.drop_compressed(record);  // the file has it: no need for both
       free_of_work.push_back(step.unit);
       ++report_.units.kv_clean;
-      ++(record.compressed ? report_.units.kv_compressed : report_.units.kv_stored);
+      ++report_.units.kv_stored;
+    } else if (step.from == UnitPlace::kResident && record.compressed && !in_one_go(step)) {
+      free_of_work.push_back(step.unit);
+      ++report_.units.kv_clean;
+      ++report_.units.kv_compressed;
     } else if (step.from == UnitPlace::kCompressed && record.stored) {
       state_.residency.drop_compressed(record);  // the file has it already
       record.moving = false;
       dropped = true;
       ++report_.units.kv_clean;
       ++report_.units.kv_moved;
+    } else if (in_one_go(step) && record.compressed) {
+      free_of_work.push_back(step.unit);
+      to_write_.push_back({step.unit, UnitPlace::kCompressed, UnitPlace::kStored, step.stage, 0});
     } else if (step.to == UnitPlace::kCompressed || in_one_go(step)) {
       // In one go: encoded now, and the encoded form written as soon as it is there.
       if (in_one_go(step)) write_encoded_.insert(step.unit);
@@ -92,6 +146,26 @@ bool Evicting::make_plan() {
   }
   if (!free_of_work.empty()) state_.release(free_of_work);
   return dropped || !free_of_work.empty() || !to_compress_.empty() || !to_write_.empty();
+}
+
+bool Evicting::late() const noexcept {
+  return deadline_.count() > 0 && state_.clock.now() >= deadline_;
+}
+
+// Past the deadline nothing more is encoded or written: a context with chunks left to move is dropped
+// whole, because a forward pass that has to compute one chunk again has to compute all.
+void Evicting::drop_what_is_late() {
+  std::set<std::uint32_t> late;
+  for (const UnitId unit : to_compress_) late.insert(unit.context);
+  for (const EvictionStep& step : to_write_) late.insert(step.unit.context);
+  to_compress_.clear();
+  to_write_.clear();
+  write_encoded_.clear();
+  for (const std::uint32_t id : late) {
+    Context& context = *state_.cache.find(id);
+    report_.units.kv_dropped += context.chunks * state_.model.layers;
+    state_.lose_kv(context);
+  }
 }
 
 void Evicting::launch() {
@@ -157,8 +231,8 @@ void Evicting::on(const actors::ChunkCompressed& message) {
   if (found == compressing_.end()) return;
   MemorySwap::Slot slot = found->second;
   compressing_.erase(found);
-  UnitRecord& record = state_.residency[message.unit];
   if (message.error.code != ErrorCode::kOk) {
+    UnitRecord& record = state_.residency[message.unit];
     state_.swap.pop(slot);
     memory_closed_ = true;
     write_encoded_.erase(message.unit);
@@ -168,7 +242,7 @@ void Evicting::on(const actors::ChunkCompressed& message) {
   state_.swap.shrink(slot, message.encoded_bytes);
   const Context& context = state_.cache.contexts().at(message.unit.context);
   const std::uint32_t tokens = context.tokens_in_chunk(message.unit.chunk, state_.chunk_tokens());
-  record.compressed = CompressedForm{slot, message.checksum, std::max(1U, tokens)};
+  state_.residency.set_compressed(message.unit, {slot, message.checksum, std::max(1U, tokens)});
   if (tokens == state_.chunk_tokens()) {
     const double ratio = static_cast<double>(message.encoded_bytes) /
                          static_cast<double>(state_.model.chunk_bytes());

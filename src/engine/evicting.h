@@ -22,8 +22,8 @@ class Evicting {
  public:
   explicit Evicting(EngineState& state) : state_(state) {}
 
-  // Everything else is quiet; `accepted` is when the message came.
-  void begin(std::uint64_t bytes, actors::Nanoseconds accepted);
+  // Everything else is quiet; `accepted` is when the message came. deadline 0: none.
+  void begin(std::uint64_t bytes, actors::Nanoseconds accepted, actors::Nanoseconds deadline);
   // Launches what can be launched. True once the eviction is over; report() is then final.
   [[nodiscard]] bool advance();
 
@@ -35,6 +35,12 @@ class Evicting {
  private:
   [[nodiscard]] std::uint64_t freed() const noexcept;
   [[nodiscard]] bool make_plan();
+  [[nodiscard]] EvictionPlan plan_from_here() const;
+  [[nodiscard]] std::uint64_t still_wanted() const noexcept;
+  [[nodiscard]] bool drop_kept_forms(const EvictionPlan& plan);
+  [[nodiscard]] bool take_steps(const EvictionPlan& plan);
+  [[nodiscard]] bool late() const noexcept;
+  void drop_what_is_late();
   void launch();
   void launch_compress(actors::UnitId unit);
   void launch_write(const EvictionStep& step);
@@ -44,6 +50,7 @@ class Evicting {
   EngineState& state_;
   EvictReport report_;
   actors::Nanoseconds accepted_{0};
+  actors::Nanoseconds deadline_{0};  // point in time; 0: none
   std::uint64_t held_at_start_ = 0;
   std::uint64_t pss_at_start_ = 0;
   bool memory_closed_ = false;

@@ -49,25 +49,43 @@ Error Generating::begin(GenerateRequest request) {
                   std::to_string(state_.model.embedding.rows)};
     }
   }
-  turn_start_ = context->tokens.size();
+  Turn turn;
+  turn.start = context->tokens.size();
   context->tokens.insert(context->tokens.end(), request.tokens.begin(), request.tokens.end());
-  result_ = {};
-  result_.answer.prompt_tokens = static_cast<std::uint32_t>(request.tokens.size());
+  turn.result.answer.prompt_tokens = static_cast<std::uint32_t>(request.tokens.size());
+  turn.begun = state_.clock.now();
+  turn.request = std::move(request);
   rows_error_ = {};
-  reason_ = StopReason::kLength;
-  begun_ = state_.clock.now();
-  first_token_ = last_token_ = Nanoseconds{0};
-  wait_ms_ = 0;
-  recomputed_ = false;
-  start_overs_ = 0;
-  request_ = std::move(request);
+  turn_ = std::move(turn);
   return {};
 }
 
+// Chunks that only the interrupted slice would have filled.
+void Generating::trim(Context& context) {
+  const std::uint32_t chunk_tokens = state_.chunk_tokens();
+  state_.trim_chunks(context, (context.kv_tokens + chunk_tokens - 1) / chunk_tokens);
+}
+
+Turn Generating::pause() {
+  trim(*state_.cache.find(turn_->request.context));
+  slice_waits_ = false;
+  Turn turn = std::move(*turn_);
+  turn_.reset();
+  return turn;
+}
+
+void Generating::resume(Turn turn) {
+  rows_error_ = {};
+  if (state_.cache.find(turn.request.context)->kv_tokens == 0 && !turn.result.rows.empty()) {
+    turn.result.rows.clear();  // everything is computed again
+  }
+  turn_ = std::move(turn);
+}
+
 void Generating::next_slice() {
-  Context& context = *state_.cache.find(request_->context);
+  Context& context = *state_.cache.find(turn_->request.context);
   const std::uint32_t slice_max =
-      std::min(std::max(1U, request_->slice_tokens), state_.options.slice_tokens_max);
+      std::min(std::max(1U, turn_->request.slice_tokens), state_.options.slice_tokens_max);
   first_ = context.kv_tokens;
   count_ = std::min(slice_max, static_cast<std::uint32_t>(context.tokens.size()) - first_);
   const std::uint32_t chunks = (first_ + count_ + state_.chunk_tokens() - 1) / state_.chunk_tokens();
@@ -76,18 +94,19 @@ void Generating::next_slice() {
     state_.residency.set_chunks(context.id, chunks);
   }
   wanted_rows_.clear();
-  for (const std::uint32_t position : request_->positions) {
-    const std::uint64_t at = turn_start_ + position;
+  for (const std::uint32_t position : turn_->request.positions) {
+    const std::uint64_t at = turn_->start + position;
     if (at >= first_ && at < first_ + count_) {
       wanted_rows_.push_back(static_cast<std::uint32_t>(at) - first_);
     }
   }
   const bool last = first_ + count_ == context.tokens.size();
-  if (last && request_->source != nullptr &&
+  if (last && turn_->request.source != nullptr &&
       (wanted_rows_.empty() || wanted_rows_.back() != count_ - 1)) {
     wanted_rows_.push_back(count_ - 1);
   }
   ++slice_;
+  slice_waits_ = true;
   actors::ReadRows read =
       rows_.prepare(std::span<const Token>(context.tokens).subspan(first_, count_));
   if (read.rows.empty()) return;
@@ -106,7 +125,7 @@ void Generating::on(const actors::RowsRead& message) {
 }
 
 void Generating::send_slice() {
-  const Context& context = *state_.cache.find(request_->context);
+  const Context& context = *state_.cache.find(turn_->request.context);
   actors::ComputeTokens message;
   message.request = slice_;
   message.layers = state_.model.layers;
@@ -124,28 +143,29 @@ void Generating::send_slice() {
   message.weights_ready.push_back(
       state_.residency.part_ready(context.id, state_.model.layers, LayerPart::kWeights));
   computing_ = true;
+  slice_waits_ = false;
   state_.ports.compute.send(std::move(message));
 }
 
 void Generating::part_ready(std::uint32_t layer, LayerPart part) {
-  if (!computing_ || !state_.residency.part_ready(request_->context, layer, part)) return;
+  if (!computing_ || !state_.residency.part_ready(turn_->request.context, layer, part)) return;
   state_.ports.layer_ready.send(actors::LayerReady{slice_, layer, part});
 }
 
 bool Generating::slice_done(const actors::TokenReady& message) {
   computing_ = false;
   commit(message);
-  const Context& context = *state_.cache.find(request_->context);
+  const Context& context = *state_.cache.find(turn_->request.context);
   if (context.kv_tokens < context.tokens.size()) return true;
-  if (result_.answer.prefill_ms == 0) {
-    result_.answer.prefill_ms = to_ms(state_.clock.now() - begun_);
+  if (turn_->result.answer.prefill_ms == 0) {
+    turn_->result.answer.prefill_ms = to_ms(state_.clock.now() - turn_->begun);
   }
-  if (request_->source == nullptr) return false;
+  if (turn_->request.source == nullptr) return false;
   return take_token(message.logits.back());
 }
 
 void Generating::commit(const actors::TokenReady& message) {
-  Context& context = *state_.cache.find(request_->context);
+  Context& context = *state_.cache.find(turn_->request.context);
   context.kv_tokens = first_ + count_;
   const std::uint32_t chunk_tokens = state_.chunk_tokens();
   for (std::uint32_t layer = 0; layer < state_.model.layers; ++layer) {
@@ -155,29 +175,29 @@ void Generating::commit(const actors::TokenReady& message) {
     }
   }
   std::size_t row = 0;
-  for (const std::uint32_t position : request_->positions) {
-    const std::uint64_t at = turn_start_ + position;
+  for (const std::uint32_t position : turn_->request.positions) {
+    const std::uint64_t at = turn_->start + position;
     if (at < first_ || at >= first_ + count_) continue;
     const auto& logits = message.logits[row++];
-    result_.rows.insert(result_.rows.end(), logits.begin(), logits.end());
+    turn_->result.rows.insert(turn_->result.rows.end(), logits.begin(), logits.end());
   }
-  wait_ms_ += to_ms(message.wait);
+  turn_->wait_ms += to_ms(message.wait);
 }
 
 bool Generating::take_token(std::span<const float> logits) {
-  Context& context = *state_.cache.find(request_->context);
-  const TokenSource::Decision decision = request_->source->next(logits, context.tokens);
-  last_token_ = state_.clock.now();
-  if (result_.answer.tokens.empty()) first_token_ = last_token_;
+  Context& context = *state_.cache.find(turn_->request.context);
+  const TokenSource::Decision decision = turn_->request.source->next(logits, context.tokens);
+  turn_->last_token = state_.clock.now();
+  if (turn_->result.answer.tokens.empty()) turn_->first_token = turn_->last_token;
   context.tokens.push_back(decision.token);
-  result_.answer.tokens.push_back(decision.token);
-  result_.answer.gaps.push_back(gap_of(logits));
+  turn_->result.answer.tokens.push_back(decision.token);
+  turn_->result.answer.gaps.push_back(gap_of(logits));
   if (decision.stop) {
-    reason_ = *decision.stop;
+    turn_->reason = *decision.stop;
     return false;
   }
   if (context.tokens.size() >= context.tokens_max) {
-    reason_ = StopReason::kContextFull;
+    turn_->reason = StopReason::kContextFull;
     return false;
   }
   return true;
@@ -189,40 +209,40 @@ void Generating::stop() {
 
 void Generating::slice_stopped(const actors::TokenReady& message) {
   computing_ = false;
-  wait_ms_ += to_ms(message.wait);
+  turn_->wait_ms += to_ms(message.wait);
 }
 
 void Generating::start_over() {
-  recomputed_ = true;
-  ++start_overs_;
-  result_.rows.clear();
+  turn_->recomputed = true;
+  ++turn_->start_overs;
+  turn_->result.rows.clear();
 }
 
 GenerateResult Generating::finish(StopReason reason, Error error) {
-  Context& context = *state_.cache.find(request_->context);
-  Answer& answer = result_.answer;
-  const bool whole = error.code == ErrorCode::kOk && reason == reason_ &&
+  Context& context = *state_.cache.find(turn_->request.context);
+  Answer& answer = turn_->result.answer;
+  const bool whole = error.code == ErrorCode::kOk && reason == turn_->reason &&
                      context.kv_tokens + 1 >= context.tokens.size();
   if (!whole && answer.tokens.empty()) {
     // Nothing was said in this turn: the context is as it was before it.
-    context.tokens.resize(turn_start_);
-    context.kv_tokens = std::min(context.kv_tokens, static_cast<std::uint32_t>(turn_start_));
+    context.tokens.resize(turn_->start);
+    context.kv_tokens = std::min(context.kv_tokens, static_cast<std::uint32_t>(turn_->start));
   }
-  const std::uint32_t chunk_tokens = state_.chunk_tokens();
-  state_.trim_chunks(context, (context.kv_tokens + chunk_tokens - 1) / chunk_tokens);
+  trim(context);
   answer.stop = reason;
   answer.context_tokens = static_cast<std::uint32_t>(context.tokens.size());
   if (!answer.tokens.empty()) {
-    answer.ttft_ms = to_ms(first_token_ - request_->accepted);
-    if (answer.tokens.size() > 1 && last_token_ > first_token_) {
+    answer.ttft_ms = to_ms(turn_->first_token - turn_->request.accepted);
+    if (answer.tokens.size() > 1 && turn_->last_token > turn_->first_token) {
       answer.decode_tokens_per_s = static_cast<double>(answer.tokens.size() - 1) * 1000.0 /
-                                   to_ms(last_token_ - first_token_);
+                                   to_ms(turn_->last_token - turn_->first_token);
     }
   }
-  result_.error = std::move(error);
-  request_.reset();
-  computing_ = false;
-  return std::move(result_);
+  slice_waits_ = false;
+  GenerateResult result = std::move(turn_->result);
+  result.error = std::move(error);
+  turn_.reset();
+  return result;
 }
 
 }  // namespace mzcache::engine

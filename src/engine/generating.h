@@ -16,6 +16,20 @@
 
 namespace mzcache::engine {
 
+// One turn: what was asked, and how far it got. Between slices it can be set aside and taken up again.
+struct Turn {
+  GenerateRequest request;
+  GenerateResult result;
+  std::size_t start = 0;  // context tokens before this turn
+  StopReason reason = StopReason::kLength;
+  actors::Nanoseconds begun{0};
+  actors::Nanoseconds first_token{0};
+  actors::Nanoseconds last_token{0};
+  double wait_ms = 0;
+  bool recomputed = false;
+  std::uint32_t start_overs = 0;
+};
+
 class Generating {
  public:
   explicit Generating(EngineState& state) : state_(state), rows_(state) {}
@@ -28,6 +42,8 @@ class Generating {
   void on(const actors::RowsRead& message);
   // Hands the slice to the device. Its embedding rows are there.
   void send_slice();
+  // The slice was prepared and not yet handed to the device.
+  [[nodiscard]] bool slice_waits() const noexcept { return slice_waits_; }
   // True where next_slice() found every row and nothing is being read.
   [[nodiscard]] bool rows_ready() const noexcept { return rows_pending_ == 0; }
   // A part of a layer arrived.
@@ -38,48 +54,40 @@ class Generating {
   void stop();
   // The device stopped: nothing of the slice counts.
   void slice_stopped(const actors::TokenReady& message);
+  // Sets the turn aside at a slice boundary, and takes it up again. Its context must not change
+  // between the two, but its KV may.
+  [[nodiscard]] Turn pause();
+  void resume(Turn turn);
   // The context's KV was lost: everything is computed again from the tokens.
   void start_over();
   // The turn ends here: the context is rolled back where the turn produced no token.
   [[nodiscard]] GenerateResult finish(StopReason reason, Error error);
 
-  [[nodiscard]] bool running() const noexcept { return request_.has_value(); }
+  [[nodiscard]] bool running() const noexcept { return turn_.has_value(); }
   [[nodiscard]] bool computing() const noexcept { return computing_; }
   [[nodiscard]] bool quiet() const noexcept { return !computing_ && rows_pending_ == 0; }
-  [[nodiscard]] std::uint64_t id() const noexcept { return request_ ? request_->id : 0; }
-  [[nodiscard]] std::uint32_t context() const noexcept { return request_->context; }
-  [[nodiscard]] const GenerateRequest& request() const noexcept { return *request_; }
+  // The running turn.
+  [[nodiscard]] const Turn& turn() const noexcept { return *turn_; }
+  [[nodiscard]] std::uint32_t context() const noexcept { return turn_->request.context; }
   [[nodiscard]] const Error& rows_error() const noexcept { return rows_error_; }
   [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return rows_.bytes(); }
-  [[nodiscard]] StopReason stop_reason() const noexcept { return reason_; }
-  [[nodiscard]] actors::Nanoseconds first_token() const noexcept { return first_token_; }
-  [[nodiscard]] double wait_ms() const noexcept { return wait_ms_; }
-  [[nodiscard]] bool recomputed() const noexcept { return recomputed_; }
-  [[nodiscard]] std::uint32_t start_overs() const noexcept { return start_overs_; }
 
  private:
+  void trim(Context& context);
   void commit(const actors::TokenReady& message);
   [[nodiscard]] bool take_token(std::span<const float> logits);
 
   EngineState& state_;
   EmbeddingRows rows_;
-  std::optional<GenerateRequest> request_;
-  GenerateResult result_;
-  std::size_t turn_start_ = 0;       // context tokens before this turn
+  std::optional<Turn> turn_;
   std::uint32_t first_ = 0;          // position of the slice
   std::uint32_t count_ = 0;          // its tokens
   std::vector<std::uint32_t> wanted_rows_;
   std::uint64_t slice_ = 0;          // number of the slice under way
   bool computing_ = false;
+  bool slice_waits_ = false;
   std::uint64_t rows_pending_ = 0;   // number of the slice whose rows are being read
   Error rows_error_;
-  StopReason reason_ = StopReason::kLength;
-  actors::Nanoseconds begun_{0};
-  actors::Nanoseconds first_token_{0};
-  actors::Nanoseconds last_token_{0};
-  double wait_ms_ = 0;
-  bool recomputed_ = false;
-  std::uint32_t start_overs_ = 0;
 };
 
 }  // namespace mzcache::engine

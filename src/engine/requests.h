@@ -54,6 +54,7 @@ struct GenerateRequest {
   std::shared_ptr<TokenSource> source;        // empty: nothing is generated
   std::vector<std::uint32_t> positions;       // rows wanted, offsets into `tokens`, ascending
   std::uint32_t slice_tokens = 512;
+  bool resume_after_evict = false;            // pauses instead of ending
   actors::Nanoseconds accepted{0};            // when the message came
   std::function<void(GenerateResult)> done;
 };
@@ -61,11 +62,13 @@ struct EvictRequest {
   std::uint64_t id = 0;
   std::uint64_t bytes = 0;
   double percent = -1;  // ≥ 0: of the footprint, bytes is ignored
+  actors::Nanoseconds deadline{0};  // from `accepted`; 0: none
   actors::Nanoseconds accepted{0};
   std::function<void(Error, EvictReport)> done;
 };
 struct RestoreRequest {
   std::uint64_t id = 0;
+  std::uint64_t bytes = 0;  // only the first of what is missing; 0: everything
   actors::Nanoseconds accepted{0};
   std::function<void(Error, RestoreReport)> done;
 };
@@ -74,6 +77,10 @@ struct StatusRequest {
 };
 // A queued request is answered with kCancelled; a running one stops within a layer.
 struct CancelRequest {
+  std::uint64_t id = 0;
+};
+// The coordinator to itself, through its timer: the pause of an interrupted turn is over.
+struct ResumePaused {
   std::uint64_t id = 0;
 };
 // Cancels everything and refuses what comes later; `done` when all is quiet.

@@ -17,6 +17,17 @@ void Residency::set_resident(UnitId unit, bool resident) {
   if (record.resident == resident) return;
   record.resident = resident;
   resident_bytes_ += resident ? unit_bytes(unit) : -unit_bytes(unit);
+  if (record.compressed) {
+    const std::uint64_t kept = record.compressed->slot.bytes;
+    kept_bytes_ += resident ? kept : -kept;
+  }
+}
+
+void Residency::set_compressed(UnitId unit, const CompressedForm& form) {
+  UnitRecord& record = (*this)[unit];
+  drop_compressed(record);
+  record.compressed = form;
+  if (record.resident) kept_bytes_ += form.slot.bytes;
 }
 
 void Residency::set_chunks(std::uint32_t context, std::uint32_t chunks) {
@@ -42,6 +53,7 @@ void Residency::forget_forms(UnitId unit) {
 
 void Residency::drop_compressed(UnitRecord& record) {
   if (!record.compressed) return;
+  if (record.resident) kept_bytes_ -= record.compressed->slot.bytes;
   swap_.pop(record.compressed->slot);
   record.compressed.reset();
 }

@@ -86,6 +86,9 @@ class Residency {
   [[nodiscard]] std::uint64_t held_bytes() const { return resident_bytes() + swap_.held_bytes(); }
   [[nodiscard]] std::uint64_t resident_bytes() const noexcept { return resident_bytes_; }
   [[nodiscard]] std::uint64_t footprint_bytes() const noexcept;
+  // Encoded forms of resident chunks.
+  [[nodiscard]] std::uint64_t kept_bytes() const noexcept { return kept_bytes_; }
+  void set_compressed(actors::UnitId unit, const CompressedForm& form);
 
  private:
   template <class Self>
@@ -119,6 +122,7 @@ class Residency {
   MemorySwap& swap_;
   SwapSlots& slots_;
   std::uint64_t resident_bytes_ = 0;
+  std::uint64_t kept_bytes_ = 0;
   std::vector<UnitRecord> weights_;
   UnitRecord head_;
   std::map<std::uint32_t, std::vector<std::vector<UnitRecord>>> kv_;  // context → layer → chunk

@@ -25,6 +25,8 @@ class Restoring {
   // Everything missing that a forward pass over `context` needs (all contexts where empty).
   // The context whose content is lost, if any: nothing is asked for then.
   [[nodiscard]] std::optional<std::uint32_t> want(std::optional<std::uint32_t> context);
+  // Of what is wanted, only the first units that make up `bytes`.
+  void limit(std::uint64_t bytes);
   // Asks for units as far as the window allows.
   void pump();
   // No more units are asked for; those on their way arrive.
@@ -46,9 +48,13 @@ class Restoring {
   };
   void ask(std::vector<actors::UnitId> run);
   void arrived(actors::UnitId unit);
+  void fill_held();
 
   EngineState& state_;
   std::set<actors::UnitId, ForwardOrder> waiting_;
+  // Units that get memory first, with where they come from, in forward order.
+  std::vector<std::pair<actors::UnitId, actors::Origin>> held_;
+  std::uint32_t held_allocated_ = 0;
   std::uint64_t bytes_on_way_ = 0;
   std::uint32_t on_way_ = 0;
   RestoreReport report_;

@@ -75,6 +75,8 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
   request.id = new_request(impl, completion);
   request.bytes = message.amount.bytes;
   request.percent = message.amount.percent;
+  request.deadline =
+      actors::Nanoseconds(static_cast<std::int64_t>(message.deadline_ms * 1e6));
   request.accepted = impl->now();
   request.done = [completion](const Error& error, EvictReport report) {
     finish(completion, error, std::move(report));
@@ -82,12 +84,13 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
   wiring->coordinator().post(std::move(request));
 }
 
-void start(const std::shared_ptr<RuntimeImpl>& impl, Restore,
+void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
            CompletionPtr<RestoreReport> completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   engine::RestoreRequest request;
   request.id = new_request(impl, completion);
+  request.bytes = message.bytes;
   request.accepted = impl->now();
   request.done = [completion](const Error& error, RestoreReport report) {
     finish(completion, error, std::move(report));
@@ -116,6 +119,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
   }
   request.source = source;
   request.slice_tokens = message.options.slice_tokens;
+  request.resume_after_evict = message.options.on_evict == OnEvict::kResume;
   request.accepted = impl->now();
   request.done = [completion, source](engine::GenerateResult result) {
     source->finish();

@@ -22,6 +22,11 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.memory_swap_max_bytes = config.memory.memory_swap_max_bytes;
   options.slice_tokens_max = slice_tokens_max;
   options.lossless_only = config.memory.codec == "none";
+  options.allocate_first = !(config.overlap.allocation && config.overlap.reload);
+  options.compute_last = !(config.overlap.prefill && config.overlap.reload);
+  options.keep_compressed = config.memory.keep_compressed;
+  options.resume_delay =
+      actors::Nanoseconds(static_cast<std::int64_t>(config.policy.resume_delay_s * 1e9));
   const std::uint64_t chunks = model.context_length / model.chunk_tokens + 1;
   options.swap_range_bytes = std::clamp(chunks * model.layers * model.chunk_bytes() * kSwapContexts,
                                         kSwapRangeMin, kSwapRangeMax);
@@ -67,6 +72,7 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const GgufFile& file, const Confi
 }
 
 Wiring::~Wiring() {
+  timer_.reset();
   if (dispatcher_ != nullptr) dispatcher_->stop();
   // What restores have taught; the next start finds it. Where it cannot be written it is learnt
   // again.
@@ -136,6 +142,8 @@ Result<void> Wiring::start(const Config& config, actors::Timeline& timeline) {
       dispatcher_->clock(), options);
   state_->rates =
       RateHistory(kept_profile_.profile.alone, kept_profile_.profile.busy, given_rates(config));
+  timer_ = std::make_unique<ThreadTimer>();
+  state_->timer = timer_.get();
   if (Result<void> reserved = state_->swap.reserve(state_->options.swap_range_bytes); !reserved) {
     return reserved;
   }

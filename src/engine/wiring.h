@@ -13,6 +13,7 @@
 #include "engine/gguf.h"
 #include "engine/wiring_options.h"
 #include "engine/wiring_profile.h"
+#include "engine/wiring_timer.h"
 #include "gpu/compute_queue.h"
 #include "io/storage.h"
 #include "mzcache/config.h"
@@ -67,6 +68,7 @@ class Wiring {
   std::unique_ptr<EngineState> state_;
   std::unique_ptr<actors::ThreadedDispatcher> dispatcher_;  // joined first
   actors::Ref<Coordinator> coordinator_;
+  std::unique_ptr<ThreadTimer> timer_;  // silent before the actors go
 };
 
 [[nodiscard]] DeviceSummary summarize_device(const gpu::DeviceInfo& info);

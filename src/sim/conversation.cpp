@@ -96,6 +96,10 @@ class Conversation {
     engine.restore_run_bytes = 4096 * pick(1, 8);
     engine.slice_tokens_max = 64;
     engine.lossless_only = coin(0.2);
+    engine.allocate_first = coin(0.15);
+    engine.compute_last = coin(0.15);
+    engine.keep_compressed = coin(0.4) ? 4096 * pick(1, 40) : 0;
+    engine.resume_delay = Nanoseconds(static_cast<std::int64_t>(pick(0, 5'000'000)));
     const engine::WorkerCounts workers{static_cast<std::uint32_t>(pick(1, 3)),
                                        static_cast<std::uint32_t>(pick(1, 3)),
                                        static_cast<std::uint32_t>(pick(1, 3))};
@@ -163,6 +167,7 @@ class Conversation {
     }
     request.source = std::make_shared<Greedy>(answer);
     request.slice_tokens = static_cast<std::uint32_t>(pick(1, 24));
+    request.resume_after_evict = coin(0.3);
     request.accepted = world_->dispatcher().now();
     auto answered = expect_answer("generate");
     request.done = [this, answered, must_succeed,
@@ -208,6 +213,7 @@ class Conversation {
     } else {
       request.bytes = pick(0, 40) * 4096;
     }
+    if (coin(0.2)) request.deadline = Nanoseconds(static_cast<std::int64_t>(pick(1, 2'000'000)));
     auto answered = expect_answer("evict");
     request.done = [this, answered](Error error, const EvictReport& report) {
       answered();
@@ -225,6 +231,7 @@ class Conversation {
     engine::RestoreRequest request;
     request.id = ++next_id_;
     request.accepted = world_->dispatcher().now();
+    if (coin(0.5)) request.bytes = 4096 * pick(1, 30);
     auto answered = expect_answer("restore");
     request.done = [this, answered](const Error& error, const RestoreReport&) {
       answered();

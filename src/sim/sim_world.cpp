@@ -95,6 +95,7 @@ World::World(std::uint64_t seed, const ModelOptions& model, const MachineOptions
   profile.decode_bytes_per_s = machine_.decode_bytes_per_s;
   state_ = std::make_unique<engine::EngineState>(model_, *memory_, *codec_, *planner_, profile,
                                                  dispatcher_.clock(), engine_options);
+  state_->timer = &timer_;
   // Without the swap's addresses nothing can start; this is set-up, not part of the run.
   static_cast<void>(state_->swap.reserve(engine_options.swap_range_bytes));
   coordinator_ = engine::spawn_pipeline(dispatcher_, *state_, shape_,

@@ -53,6 +53,18 @@ class SimStorage;
 class SimCompute;
 class SimCodec;
 
+// The engine's timer on the virtual clock.
+class SimTimer final : public engine::Timer {
+ public:
+  explicit SimTimer(actors::SimDispatcher& dispatcher) : dispatcher_(dispatcher) {}
+  void after(actors::Nanoseconds delay, std::function<void()> call) override {
+    dispatcher_.at(dispatcher_.now() + delay, std::move(call));
+  }
+
+ private:
+  actors::SimDispatcher& dispatcher_;
+};
+
 // Everything wired up. Build it, open a context, post requests to `coordinator()`, run the
 // dispatcher.
 class World {
@@ -77,6 +89,7 @@ class World {
  private:
   actors::Timeline timeline_;
   actors::SimDispatcher dispatcher_;
+  SimTimer timer_{dispatcher_};
   actors::ModelDescription model_;
   MachineOptions machine_;
   actors::KvShape shape_;

@@ -316,10 +316,9 @@ TEST_CASE("values outside their range or of another type are refused") {
 
 TEST_CASE("what is not built yet says so") {
   const char* assignments[] = {
-      "device.kernels=cpu",           "device.activations=int8",
-      "policy.recompute=true",        "memory.compressed_attention=true",
-      "memory.keep_compressed=64MiB", "policy.order=optimal",
-      "memory.storage_codec=q8",
+      "device.kernels=cpu",    "device.activations=int8",
+      "policy.recompute=true", "memory.compressed_attention=true",
+      "policy.order=optimal",  "memory.storage_codec=q8",
   };
   for (const char* assignment : assignments) {
     INFO(assignment);

@@ -1,0 +1,211 @@
+// The mechanism of eviction on a machine without faults: what a second cycle costs, deadlines,
+// pauses, prefetches.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/sim_world.h"
+#include "support/catch.h"
+
+namespace {
+
+using namespace mzcache;           // NOLINT(google-build-using-namespace)
+using mzcache::sim::World;
+
+class Greedy final : public engine::TokenSource {
+ public:
+  explicit Greedy(std::uint32_t tokens) : left_(tokens) {}
+  [[nodiscard]] Decision next(std::span<const float> logits,
+                              std::span<const Token>) noexcept override {
+    const auto best = std::max_element(logits.begin(), logits.end());
+    Decision decision;
+    decision.token = static_cast<Token>(best - logits.begin());
+    if (--left_ == 0) decision.stop = StopReason::kLength;
+    return decision;
+  }
+
+ private:
+  std::uint32_t left_;
+};
+
+constexpr std::uint32_t kContext = 1;
+constexpr std::uint32_t kLayers = 12;
+
+struct Machine {
+  explicit Machine(engine::EngineOptions options = {}, sim::MachineOptions machine = {}) {
+    options.swap_range_bytes = std::uint64_t{64} << 20;
+    // Large enough that a segment of the in-memory swap is little against its KV cache.
+    sim::ModelOptions model;
+    model.layers = kLayers;
+    world = std::make_unique<World>(7, model, machine, options, engine::WorkerCounts{});
+    world->coordinator().post(engine::OpenContext{kContext, 1000, [](const Error&) {}});
+    settle();
+  }
+  void settle() { REQUIRE(world->dispatcher().run_until_quiet(10'000'000)); }
+
+  void post_generate(std::uint32_t prompt, std::uint32_t answer, bool resume = false) {
+    engine::GenerateRequest request;
+    request.id = ++id;
+    request.context = kContext;
+    for (std::uint32_t i = 0; i < prompt; ++i) request.tokens.push_back(static_cast<Token>(i % 97));
+    asked.insert(asked.end(), request.tokens.begin(), request.tokens.end());
+    request.source = std::make_shared<Greedy>(answer);
+    request.slice_tokens = 64;
+    request.resume_after_evict = resume;
+    request.accepted = world->dispatcher().now();
+    request.done = [this](engine::GenerateResult result) { generated = std::move(result); };
+    world->coordinator().post(std::move(request));
+  }
+  engine::GenerateResult generate(std::uint32_t prompt, std::uint32_t answer) {
+    post_generate(prompt, answer);
+    settle();
+    REQUIRE(generated.has_value());
+    return take_answer();
+  }
+  engine::GenerateResult take_answer() {
+    REQUIRE(generated->error.code == ErrorCode::kOk);
+    for (const Token token : generated->answer.tokens) {
+      CHECK(token == world->expected(asked));
+      asked.push_back(token);
+    }
+    return *std::exchange(generated, std::nullopt);
+  }
+  void post_evict(double percent, actors::Nanoseconds deadline = {}) {
+    engine::EvictRequest request;
+    request.id = ++id;
+    request.percent = percent;
+    request.deadline = deadline;
+    request.accepted = world->dispatcher().now();
+    request.done = [this](const Error& error, const EvictReport& report) {
+      CHECK(error.code == ErrorCode::kOk);
+      evicted = report;
+    };
+    world->coordinator().post(std::move(request));
+  }
+  EvictReport evict(double percent, actors::Nanoseconds deadline = {}) {
+    post_evict(percent, deadline);
+    settle();
+    REQUIRE(evicted.has_value());
+    return *std::exchange(evicted, std::nullopt);
+  }
+  void restore(std::uint64_t bytes = 0) {
+    engine::RestoreRequest request;
+    request.id = ++id;
+    request.bytes = bytes;
+    request.done = [](const Error& error, const RestoreReport&) {
+      CHECK(error.code == ErrorCode::kOk);
+    };
+    world->coordinator().post(std::move(request));
+    settle();
+  }
+  StatusReport status() { return world->state().residency.totals(); }
+
+  std::unique_ptr<World> world;
+  std::vector<Token> asked;  // the whole context
+  std::uint64_t id = 0;
+  std::optional<engine::GenerateResult> generated;
+  std::optional<EvictReport> evicted;
+};
+
+}  // namespace
+
+TEST_CASE("a second identical cycle writes nothing, and encodes nothing where forms are kept") {
+  const bool keep = GENERATE(false, true);
+  engine::EngineOptions options;
+  options.keep_compressed = keep ? std::uint64_t{1} << 30 : 0;
+  Machine machine(options);
+  machine.generate(700, 3);
+  const EvictReport first = machine.evict(60);
+  CHECK(first.bytes_written > 0);
+  CHECK(first.bytes_encoded > 0);
+  // The in-memory swap comes and goes in whole segments.
+  CHECK(first.freed_bytes - first.requested_bytes < actors::kSegmentBytes);
+  machine.restore();
+  CHECK(machine.status().compressed.units + machine.status().stored.units == 0);
+  const EvictReport second = machine.evict(60);
+  CHECK(second.bytes_written == 0);
+  CHECK((second.bytes_encoded == 0) == keep);
+  CHECK(second.units.kv_clean > 0);
+  machine.generate(3, 3);
+  CHECK(machine.world->check_quiet().empty());
+}
+
+TEST_CASE("kept forms are counted, and are the first to go") {
+  engine::EngineOptions options;
+  options.keep_compressed = std::uint64_t{1} << 30;
+  Machine machine(options);
+  machine.generate(700, 3);
+  machine.evict(60);
+  machine.restore();
+  const StatusReport kept = machine.status();
+  CHECK(kept.memory_swap_bytes > 0);
+  CHECK(kept.remaining_percent > 100);
+  machine.evict(1);
+  CHECK(machine.world->state().residency.kept_bytes() <
+        machine.world->state().options.keep_compressed);
+  CHECK(machine.status().resident.bytes > 0);
+  machine.evict(100);
+  CHECK(machine.status().memory_swap_bytes == 0);
+  CHECK(machine.status().resident.units == 0);
+  machine.generate(3, 3);
+}
+
+TEST_CASE("everything leaves, whatever left before") {
+  Machine machine;
+  machine.generate(700, 3);
+  for (const double percent : {10.0, 35.0, 100.0}) machine.evict(percent);
+  const StatusReport status = machine.status();
+  CHECK(status.resident.units == 0);
+  CHECK(status.compressed.units == 0);
+  CHECK(status.memory_swap_bytes == 0);
+  CHECK(status.remaining_percent == 0);
+  machine.generate(3, 3);
+}
+
+TEST_CASE("what is not moved in time is dropped and computed again") {
+  sim::MachineOptions slow;
+  slow.write_bytes_per_s = 1e5;
+  slow.encode_bytes_per_s = 1e5;
+  Machine machine({}, slow);
+  machine.generate(700, 3);
+  const auto begin = machine.world->dispatcher().now();
+  const EvictReport report = machine.evict(100, std::chrono::milliseconds(5));
+  CHECK(report.units.kv_dropped > 0);
+  CHECK(report.freed_bytes == report.requested_bytes);
+  CHECK(machine.status().resident.units == 0);
+  // The chunks under way when the time was up still arrive.
+  CHECK(machine.world->dispatcher().now() - begin < std::chrono::milliseconds(400));
+  machine.generate(3, 3);  // checks the tokens
+}
+
+TEST_CASE("a paused turn goes on after the delay, with the same answer") {
+  engine::EngineOptions options;
+  options.resume_delay = std::chrono::milliseconds(50);
+  Machine machine(options);
+  machine.generate(200, 2);
+  const auto begin = machine.world->dispatcher().now();
+  machine.post_generate(60, 8, true);
+  machine.world->dispatcher().at(begin + std::chrono::microseconds(700),
+                                 [&] { machine.post_evict(70); });
+  machine.settle();
+  REQUIRE(machine.evicted.has_value());
+  REQUIRE(machine.generated.has_value());
+  CHECK(machine.generated->answer.stop == StopReason::kLength);
+  CHECK(machine.generated->answer.tokens.size() == 8);
+  CHECK(machine.world->dispatcher().now() - begin > std::chrono::milliseconds(50));
+  machine.take_answer();
+}
+
+TEST_CASE("a restore of some bytes brings back the first layers") {
+  Machine machine;
+  machine.generate(100, 2);
+  machine.evict(100);
+  machine.restore(4096 * 4);
+  const engine::Residency& residency = machine.world->state().residency;
+  CHECK(residency[actors::weights_unit(0)].resident);
+  CHECK_FALSE(residency[actors::head_unit(kLayers)].resident);
+  CHECK(machine.status().resident.bytes >= 4096 * 4);
+  CHECK(machine.status().resident.bytes < machine.status().footprint_bytes / 2);
+  machine.generate(3, 3);
+}
