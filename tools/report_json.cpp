@@ -30,6 +30,7 @@ Json to_json(const EvictReport& report) {
 Json to_json(const RestoreReport& report) {
   return {{"bytes_read", report.bytes_read},
           {"bytes_decoded", report.bytes_decoded},
+          {"bytes_allocated", report.bytes_allocated},
           {"allocate_ms", report.allocate_ms},
           {"read_ms", report.read_ms},
           {"decode_ms", report.decode_ms},

@@ -34,6 +34,7 @@ struct RestoreReport {
   std::string detail;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_decoded = 0;  // raw bytes of decoded chunks
+  std::uint64_t bytes_allocated = 0;
   double allocate_ms = 0;           // stages' own time, summed over workers
   double read_ms = 0;
   double decode_ms = 0;

@@ -220,14 +220,6 @@ Verdict assign_pin_workers(Config& config, const node& value) {
   return assign_choice(config.device.pin_workers, value, {"auto", "true", "false"});
 }
 
-Verdict assign_profile_file(Config& config, const node& value) {
-  std::string file;
-  if (assign_text(file, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (!file.empty()) return Verdict::kNotYet;
-  config.profile.file.clear();
-  return Verdict::kTaken;
-}
-
 Verdict assign_swap_directory(Config& config, const node& value) {
   std::string directory;
   if (assign_text(directory, value) != Verdict::kTaken || directory.empty()) {
@@ -328,7 +320,8 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
      }},
     {"storage.limit", "a rate such as \"400MiB/s\", or \"\" for none", assign_limit},
 
-    {"profile.file", "\"\"", assign_profile_file},
+    {"profile.file", "the path of a file, or \"\" for the cache's own",
+     [](Config& c, const node& v) { return assign_text(c.profile.file, v); }},
     {"profile.read_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.read_bytes_per_s, v); }},
     {"profile.decode_bytes_per_s", kThroughput,

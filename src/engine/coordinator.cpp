@@ -334,6 +334,7 @@ void Coordinator::recompute_lost() {
 void Coordinator::finish_generate(StopReason reason, Error error) {
   auto done = generating_.turn().request.done;
   RestoreReport restore = restoring_.report();
+  state_.learn(restore);
   restore.wait_ms = generating_.turn().wait_ms;
   restore.recomputed = generating_.turn().recomputed;
   const actors::Nanoseconds first_token = generating_.turn().first_token;
@@ -351,6 +352,7 @@ void Coordinator::finish_restore(Error error, const std::string& detail) {
   restore_.reset();
   activity_ = Activity::kIdle;
   RestoreReport report = restoring_.report();
+  state_.learn(report);
   report.detail = error.code == ErrorCode::kOk ? detail : error.message();
   request.done(std::move(error), std::move(report));
 }

@@ -108,8 +108,13 @@ void Restoring::on(const actors::UnitsAllocated& message) {
       state_.residency[unit].moving = false;
       arrived(unit);
     }
-  } else if (state_.options.allocate_first) {
-    held_allocated_ += static_cast<std::uint32_t>(message.units.size());
+  } else {
+    for (const UnitId unit : message.units) {
+      report_.bytes_allocated += state_.residency.unit_bytes(unit);
+    }
+    if (state_.options.allocate_first) {
+      held_allocated_ += static_cast<std::uint32_t>(message.units.size());
+    }
   }
   if (!held_.empty() && held_allocated_ == held_.size()) fill_held();
 }
