@@ -344,6 +344,7 @@ void Coordinator::finish_restore(Error error, const std::string& detail) {
   RestoreRequest request = std::move(*restore_);
   restore_.reset();
   activity_ = Activity::kIdle;
+  if (!request.keep_copies) state_.residency.drop_copies();
   RestoreReport report = restoring_.report();
   report.detail = error.code == ErrorCode::kOk ? detail : error.message();
   request.done(std::move(error), std::move(report));

@@ -69,6 +69,7 @@ struct EvictRequest {
 struct RestoreRequest {
   std::uint64_t id = 0;
   std::uint64_t bytes = 0;  // only the first of what is missing; 0: everything
+  bool keep_copies = true;  // false: forms of resident chunks are given up at the end
   actors::Nanoseconds accepted{0};
   std::function<void(Error, RestoreReport)> done;
 };

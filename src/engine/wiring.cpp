@@ -175,6 +175,10 @@ Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice
   options.notice = [notice](const std::string& line) {
     if (notice) notice(line);
   };
+  if (config.memory.swap_file_max > 0) {
+    Result<void> usable = io::check_swap_directory(config.memory.swap_directory);
+    if (!usable) return usable;
+  }
   Result<std::shared_ptr<io::StorageFiles>> files =
       io::StorageFiles::open(model_.file, options);
   if (!files) return files.error();
