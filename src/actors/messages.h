@@ -2,7 +2,6 @@
 // Commands are imperative, events past tense.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -156,8 +155,6 @@ struct ChunkCompressed {
   Nanoseconds busy{0};
   Error error;
 };
-// Encoded chunks that may be at the writer at once: each is copied to aligned memory.
-inline constexpr std::size_t kEncodedWritesMax = 16;
 // Coordinator → writer: the chunk's raw bytes (or `encoded`, where not empty) to the swap file.
 // grow_to: the file's size that must be allocated before.
 struct WriteChunk {

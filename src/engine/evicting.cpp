@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "actors/storage_writer.h"
+
 namespace mzcache::engine {
 namespace {
 
