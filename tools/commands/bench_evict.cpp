@@ -188,13 +188,13 @@ void print_summary(const Json& rows) {
       const std::string predicted = std::string("predicted_") + path + "_ms";
       if (row.at(measured).get<double>() <= 0 && row.at(predicted).get<double>() <= 0) continue;
       ++points;
-      near += within(row, measured.c_str(), predicted.c_str()) ? 1 : 0;
+      near += within(row, measured.c_str(), predicted.c_str()) ? 1U : 0U;
     }
     const double alone =
         std::max(row.at("encode_alone_ms").get<double>(), row.at("write_alone_ms").get<double>());
     if (alone <= 0) continue;
     ++work;
-    fast += row.at("evict_ms").get<double>() <= 1.25 * alone ? 1 : 0;
+    fast += row.at("evict_ms").get<double>() <= 1.25 * alone ? 1U : 0U;
   }
   std::printf("sizes in MiB; forecast within 25 %% of measured at %zu of %zu points\n", near,
               points);
