@@ -17,6 +17,8 @@ Json to_json(const EvictReport& report) {
           {"bytes_encoded", report.bytes_encoded},
           {"ms", report.ms},
           {"remaining_percent", report.remaining_percent},
+          {"predicted_memory_ms", report.restore_memory_ms},
+          {"predicted_storage_ms", report.restore_storage_ms},
           {"units",
            {{"weights_dropped", report.units.weights_dropped},
             {"head_dropped", report.units.head_dropped},

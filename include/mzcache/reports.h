@@ -19,6 +19,9 @@ struct EvictReport {
   std::uint64_t bytes_encoded = 0;  // raw bytes of the chunks that were encoded
   double ms = 0;                    // from message to memory given back
   double remaining_percent = 100;
+  // What the two restore paths then owe, by the profile: decoding, and reading from storage.
+  double restore_memory_ms = 0;
+  double restore_storage_ms = 0;
   struct Units {
     std::uint32_t weights_dropped = 0;
     std::uint32_t head_dropped = 0;

@@ -351,6 +351,7 @@ void Coordinator::finish_restore(Error error, const std::string& detail) {
   RestoreRequest request = std::move(*restore_);
   restore_.reset();
   activity_ = Activity::kIdle;
+  if (!request.keep_copies) state_.residency.drop_copies();
   RestoreReport report = restoring_.report();
   state_.learn(report);
   report.detail = error.code == ErrorCode::kOk ? detail : error.message();

@@ -76,6 +76,7 @@ struct RestoreRequest {
   std::uint64_t id = 0;
   Cancelled cancelled;
   std::uint64_t bytes = 0;  // only the first of what is missing; 0: everything
+  bool keep_copies = true;  // false: forms of resident chunks are given up at the end
   actors::Nanoseconds accepted{0};
   std::function<void(Error, RestoreReport)> done;
 };

@@ -98,6 +98,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
   request.id = new_request(impl, completion);
   request.cancelled = cancelled_flag(completion);
   request.bytes = message.bytes;
+  request.keep_copies = message.keep_copies;
   request.accepted = impl->now();
   request.done = [completion](const Error& error, RestoreReport report) {
     finish(completion, error, std::move(report));

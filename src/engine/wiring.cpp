@@ -117,6 +117,10 @@ Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice)
 }
 
 Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice) {
+  if (config.memory.swap_file_max > 0) {
+    Result<void> usable = io::check_swap_directory(config.memory.swap_directory);
+    if (!usable) return usable;
+  }
   const io::StorageOptions options = to_storage_options(config, notice);
   Result<std::shared_ptr<io::StorageFiles>> files =
       io::StorageFiles::open(model_.file, options);
