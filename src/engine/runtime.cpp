@@ -72,8 +72,8 @@ void RuntimeImpl::shut_down() {
     wiring = std::move(wiring_);
   }
   if (wiring == nullptr) return;
-  ask_coordinator<bool>(*wiring,
-                        [](auto answer) { return engine::Shutdown{[answer] { answer(true); }}; });
+  ask_coordinator<bool>(
+      *wiring, [](const auto& answer) { return engine::Shutdown{[answer] { answer(true); }}; });
 }
 
 RuntimeImpl::Access RuntimeImpl::access() {
@@ -105,8 +105,9 @@ Session RuntimeImpl::open_session(const SessionOptions& options) {
     session.id = ++sessions_;
     templates_[session.id] = std::move(chosen);
   }
-  Error error = ask_coordinator<Error>(
-      *wiring.get(), [&](auto answer) { return engine::OpenContext{session.id, limit, answer}; });
+  Error error = ask_coordinator<Error>(*wiring.get(), [&](const auto& answer) {
+    return engine::OpenContext{session.id, limit, answer};
+  });
   if (error.code != ErrorCode::kOk) throw Exception(std::move(error));
   return session;
 }
@@ -122,7 +123,7 @@ LoadReport RuntimeImpl::load_report() {
   LoadReport report;
   report.metadata_ms = metadata_ms_;
   using Times = std::pair<actors::Nanoseconds, actors::Nanoseconds>;
-  const auto [ready, token] = ask_coordinator<Times>(*wiring.get(), [&](auto answer) {
+  const auto [ready, token] = ask_coordinator<Times>(*wiring.get(), [&](const auto& answer) {
     return engine::StatusRequest{[answer, wiring = wiring.get()](const StatusReport&) {
       const engine::Coordinator& coordinator = wiring->coordinator_actor();
       answer({coordinator.first_ready(), coordinator.first_token()});

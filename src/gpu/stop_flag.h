@@ -27,9 +27,9 @@ class StopFlag {
   explicit StopFlag(const Device& device) : device_(device) {}
   void write(int value) noexcept;
 
-  const Device& device_;
   // What the host believes; also the device's word where it reads host memory.
   alignas(64) std::atomic<int> host_{0};
+  const Device& device_;
   std::atomic<int>* shared_ = nullptr;  // fine-grain SVM
   cl::Buffer buffer_;                   // neither: written through a queue of its own
   cl::CommandQueue side_queue_;

@@ -161,7 +161,10 @@ Result<std::vector<TtftRow>> simulate_ttft(const MachineModel& machine,
   for (const std::string& name : policies) {
     if (policy_of(name)) continue;
     std::string known;
-    for (const std::string& policy : policy_names()) known += (known.empty() ? "" : ", ") + policy;
+    for (const std::string& policy : policy_names()) {
+      known += known.empty() ? "" : ", ";
+      known += policy;
+    }
     return Error{ErrorCode::kBadArgument, 0, "simulate",
                  "policy '" + name + "' (there are: " + known + ")"};
   }
