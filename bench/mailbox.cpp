@@ -91,6 +91,7 @@ double messages_per_s(MailboxSubject& subject, std::uint32_t producers) {
   std::latch ready(producers);
   std::vector<Clock::time_point> begins(producers);
   std::vector<std::thread> threads;
+  threads.reserve(producers);
   for (std::uint32_t i = 0; i < producers; ++i) {
     threads.emplace_back([&, i] {
       ready.arrive_and_wait();

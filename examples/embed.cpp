@@ -13,7 +13,7 @@ namespace {
 
 void print(std::string_view text) { std::cout << text << std::flush; }
 
-void report(std::exception_ptr failure) {
+void report(const std::exception_ptr& failure) {
   if (failure) std::rethrow_exception(failure);
 }
 

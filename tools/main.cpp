@@ -64,7 +64,10 @@ void add_commands(CLI::App& app, Commands& commands) {
   add_devices(app, commands);
   add_trace(app, commands);
   add_synth(app, commands);
+  add_profile(app, commands);
+  add_plan(app, commands);
   add_bench(app, commands);
+  add_simulate(app, commands);
   add_later(app, commands);
 }
 

@@ -17,6 +17,8 @@ Json to_json(const EvictReport& report) {
           {"bytes_encoded", report.bytes_encoded},
           {"ms", report.ms},
           {"remaining_percent", report.remaining_percent},
+          {"predicted_memory_ms", report.restore_memory_ms},
+          {"predicted_storage_ms", report.restore_storage_ms},
           {"units",
            {{"weights_dropped", report.units.weights_dropped},
             {"head_dropped", report.units.head_dropped},
@@ -30,6 +32,7 @@ Json to_json(const EvictReport& report) {
 Json to_json(const RestoreReport& report) {
   return {{"bytes_read", report.bytes_read},
           {"bytes_decoded", report.bytes_decoded},
+          {"bytes_allocated", report.bytes_allocated},
           {"allocate_ms", report.allocate_ms},
           {"read_ms", report.read_ms},
           {"decode_ms", report.decode_ms},

@@ -61,10 +61,6 @@ name_root_tests() {
 }
 
 if [ "$sanitizers" = yes ]; then
-  # The OpenCL driver is not instrumented: what it does inside is its own business.
-  export TSAN_OPTIONS="suppressions=$root/tools/tsan.supp second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
-  export LSAN_OPTIONS="suppressions=$root/tools/lsan.supp print_suppressions=0 ${LSAN_OPTIONS:-}"
-  export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
   werror=OFF  # instrumented code gets warnings of its own, about code that is not ours
   test_preset asan -LE slow
   test_preset tsan -LE slow

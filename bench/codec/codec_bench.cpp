@@ -72,7 +72,7 @@ void count(benchmark::State& state, const Corpus& corpus) {
 
 void memory_copy(benchmark::State& state, const actors::ChunkLayout& layout) {
   const Corpus corpus(layout);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (std::uint64_t c = 0; c < corpus.chunks; ++c) {
       std::memcpy(corpus.target(c).bytes.data(), corpus.view(c).bytes.data(), layout.bytes());
     }
@@ -85,7 +85,7 @@ void encode(benchmark::State& state, const codec::Q8Kernels* kernels,
             const actors::ChunkLayout& layout) {
   const Corpus corpus(layout);
   const codec::Q8Codec codec(*kernels);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (std::uint64_t c = 0; c < corpus.chunks; ++c) {
       if (!codec.encode(corpus.view(c), corpus.slot(c), {})) state.SkipWithError("encode failed");
     }
@@ -100,7 +100,7 @@ void decode(benchmark::State& state, const codec::Q8Kernels* kernels,
   for (std::uint64_t c = 0; c < corpus.chunks; ++c) {
     if (!codec.encode(corpus.view(c), corpus.slot(c), {})) state.SkipWithError("encode failed");
   }
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (std::uint64_t c = 0; c < corpus.chunks; ++c) {
       if (!codec.decode(corpus.slot(c), corpus.target(c), {})) state.SkipWithError("decode failed");
     }

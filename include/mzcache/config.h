@@ -44,7 +44,7 @@ struct Config {
   } memory;
 
   struct Policy {
-    std::string order = "backward-out";    // backward-out | forward-out | random-out
+    std::string order = "backward-out";    // backward-out | forward-out | random-out | optimal
     std::uint64_t seed = 1;
     std::string paths = "hybrid";          // hybrid | memory | storage
     bool recompute = false;

@@ -36,6 +36,9 @@ struct Evict {
 struct Restore {
   using Report = RestoreReport;
   std::uint64_t bytes = 0;  // 0: everything
+  // False: the forms that the swap file and the in-memory swap still hold of what is resident then
+  // are given up. Their room is free for other chunks; the next Evict writes or encodes again.
+  bool keep_copies = true;
 };
 
 // What becomes of a Generate that an Evict interrupts.

@@ -19,6 +19,9 @@ struct EvictReport {
   std::uint64_t bytes_encoded = 0;  // raw bytes of the chunks that were encoded
   double ms = 0;                    // from message to memory given back
   double remaining_percent = 100;
+  // What the two restore paths then owe, by the profile: decoding, and reading from storage.
+  double restore_memory_ms = 0;
+  double restore_storage_ms = 0;
   struct Units {
     std::uint32_t weights_dropped = 0;
     std::uint32_t head_dropped = 0;
@@ -34,6 +37,7 @@ struct RestoreReport {
   std::string detail;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_decoded = 0;  // raw bytes of decoded chunks
+  std::uint64_t bytes_allocated = 0;
   double allocate_ms = 0;           // stages' own time, summed over workers
   double read_ms = 0;
   double decode_ms = 0;

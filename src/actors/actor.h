@@ -73,6 +73,7 @@ class Port {
           static_cast<Address<Inbox>*>(target)->post(Inbox(std::move(message)));
         }) {}
 
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): the message is moved on
   void send(Message message) const noexcept {
     if (send_ != nullptr) send_(target_, std::move(message));
   }

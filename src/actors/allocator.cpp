@@ -20,6 +20,7 @@ void Allocator::on(AllocateUnits&& message) noexcept {
 }
 
 void Allocator::forward(UnitId unit, Origin&& origin) noexcept {
+  if (std::holds_alternative<HeldOrigin>(origin)) return;
   if (std::holds_alternative<FreshOrigin>(origin)) {
     memory_.end_host_access(unit);
     UnitReady ready;

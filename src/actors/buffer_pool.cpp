@@ -10,8 +10,8 @@ namespace mzcache::actors {
 // Shared with the leases, so that a late one finds it alive.
 class BufferPool::State {
  public:
-  State(std::size_t buffer_bytes, std::size_t buffers_max, std::size_t alignment)
-      : buffer_bytes_(buffer_bytes), buffers_max_(buffers_max), alignment_(alignment) {
+  State(StagingMemory& memory, std::size_t buffer_bytes, std::size_t buffers_max)
+      : memory_(memory), buffer_bytes_(buffer_bytes), buffers_max_(buffers_max) {
     idle_.reserve(buffers_max);  // give_back must not allocate
   }
   ~State() { trim(); }
@@ -23,8 +23,7 @@ class BufferPool::State {
     if (outstanding_ == buffers_max_) return nullptr;
     std::byte* buffer = nullptr;
     if (idle_.empty()) {
-      buffer = static_cast<std::byte*>(
-          ::operator new(buffer_bytes_, std::align_val_t{alignment_}, std::nothrow));
+      buffer = memory_.take_staging(buffer_bytes_);
       if (buffer == nullptr) return nullptr;
     } else {
       buffer = idle_.back();
@@ -41,7 +40,7 @@ class BufferPool::State {
   }
   void trim() noexcept {
     const std::lock_guard lock(mutex_);
-    for (std::byte* buffer : idle_) ::operator delete(buffer, std::align_val_t{alignment_});
+    for (std::byte* buffer : idle_) memory_.give_staging(buffer, buffer_bytes_);
     idle_.clear();
   }
   [[nodiscard]] std::size_t outstanding() const noexcept {
@@ -56,9 +55,9 @@ class BufferPool::State {
   [[nodiscard]] std::size_t buffers_max() const noexcept { return buffers_max_; }
 
  private:
+  StagingMemory& memory_;
   const std::size_t buffer_bytes_;
   const std::size_t buffers_max_;
-  const std::size_t alignment_;
   mutable std::mutex mutex_;
   std::vector<std::byte*> idle_;
   std::size_t outstanding_ = 0;
@@ -80,8 +79,9 @@ struct Leased {
 
 }  // namespace
 
-BufferPool::BufferPool(std::size_t buffer_bytes, std::size_t buffers_max, std::size_t alignment)
-    : state_(std::make_shared<State>(buffer_bytes, buffers_max, alignment)) {}
+BufferPool::BufferPool(StagingMemory& memory, std::size_t buffer_bytes, std::size_t buffers_max)
+    : state_(
+          std::make_shared<State>(memory, align_up(buffer_bytes, kBlockAlignment), buffers_max)) {}
 
 BufferPool::~BufferPool() = default;
 

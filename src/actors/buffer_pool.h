@@ -14,9 +14,8 @@ namespace mzcache::actors {
 // lease that outlives its pool keeps its buffer valid.
 class BufferPool {
  public:
-  // alignment: a power of two.
-  BufferPool(std::size_t buffer_bytes, std::size_t buffers_max,
-             std::size_t alignment = kBlockAlignment);
+  // Buffers of whole blocks. `memory` outlives the pool and its leases.
+  BufferPool(StagingMemory& memory, std::size_t buffer_bytes, std::size_t buffers_max);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;

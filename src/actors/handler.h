@@ -28,9 +28,9 @@ consteval std::string_view unqualified_name() {
 template <class Message>
 struct MessageName {
   static constexpr auto kStorage = [] {
-    constexpr std::string_view name = unqualified_name<Message>();
-    std::array<char, name.size() + 1> storage{};
-    for (std::size_t i = 0; i < name.size(); ++i) storage[i] = name[i];
+    constexpr std::string_view kName = unqualified_name<Message>();
+    std::array<char, kName.size() + 1> storage{};
+    for (std::size_t i = 0; i < kName.size(); ++i) storage[i] = kName[i];
     return storage;
   }();
 };

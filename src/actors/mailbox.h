@@ -88,6 +88,7 @@ class Mailbox {
   // Any thread.
   void post(Inbox&& message) noexcept {
     // A message is never dropped: where memory for its block is missing the sender waits for it.
+    // NOLINTNEXTLINE(bugprone-use-after-move): enqueue() takes the message only if it succeeds
     while (!queue_.enqueue(std::move(message))) std::this_thread::yield();
     parker_.signal();
   }
@@ -113,6 +114,7 @@ class Mailbox {
   static constexpr std::size_t kBatch = 64;
 
   struct Traits : moodycamel::ConcurrentQueueDefaultTraits {
+    // NOLINTNEXTLINE(readability-identifier-naming): the queue's own name for it
     static constexpr std::size_t BLOCK_SIZE = 64;
   };
   struct Slot {

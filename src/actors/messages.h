@@ -16,6 +16,8 @@ namespace mzcache::actors {
 
 // ---------------------------------------------------------------- where a unit's bytes come from
 
+// Memory only, for now: whoever asked sends the next command itself.
+struct HeldOrigin {};
 // Nothing to fetch: a fresh KV chunk (zeros).
 struct FreshOrigin {};
 // Ranges of a file straight into the unit's buffer.
@@ -35,7 +37,7 @@ struct EncodedFileOrigin {
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
 };
-using Origin = std::variant<FreshOrigin, FileOrigin, MemoryOrigin, EncodedFileOrigin>;
+using Origin = std::variant<FreshOrigin, HeldOrigin, FileOrigin, MemoryOrigin, EncodedFileOrigin>;
 
 // ---------------------------------------------------------------- restore
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,12 +73,31 @@ class BlockDevice : public WaitSource {
   [[nodiscard]] virtual std::string name(FileId file) const = 0;
 };
 
+// Memory for a short while, beside the units: staging of encoded chunks and of embedding rows. This
+// one takes it from the heap. Thread-safe.
+class StagingMemory {
+ public:
+  StagingMemory() = default;
+  virtual ~StagingMemory() = default;
+  StagingMemory(const StagingMemory&) = delete;
+  StagingMemory& operator=(const StagingMemory&) = delete;
+
+  // `bytes`, whole blocks, aligned to kBlockAlignment; null where memory is short.
+  [[nodiscard]] virtual std::byte* take_staging(std::uint64_t bytes) noexcept {
+    return static_cast<std::byte*>(
+        ::operator new(bytes, std::align_val_t{kBlockAlignment}, std::nothrow));
+  }
+  virtual void give_staging(std::byte* staging, std::uint64_t) noexcept {
+    ::operator delete(staging, std::align_val_t{kBlockAlignment});
+  }
+};
+
 // Memory that processor and compute device address alike: one address range per unit inside larger
 // reservations; populated and given back unit by unit. populate/release/segments may be called from
-// several threads for different units.
-class SharedMemory {
+// several threads for different units. Staging that was given back is back with the system at once:
+// a heap would keep for good what one long restore needed.
+class SharedMemory : public StagingMemory {
  public:
-  virtual ~SharedMemory() = default;
   // Reserves address ranges for the chunks of a context (positions 0 … chunks·256). No memory yet.
   [[nodiscard]] virtual Result<void> open_context(std::uint32_t context, std::uint32_t chunks) = 0;
   virtual void close_context(std::uint32_t context) noexcept = 0;
@@ -115,7 +135,8 @@ struct ComputeSlice {
 };
 
 // A layer is computed in two stages because its units become ready apart: the projections to Q, K,
-// V need only weights and write to scratch; storing K and V and all that follows need the KV chunks.
+// V need only weights and write to scratch; storing K and V and all that follows need the KV
+// chunks.
 enum class LayerStage : std::uint8_t { kProject, kAttend };
 
 struct ComputeCompletion {
@@ -160,8 +181,8 @@ struct RopeDescription {
   Pairing pairing = Pairing::kInterleaved;
   std::uint32_t dimensions = 0;  // rotated leading dimensions of a head; 0: none
   float base = 10000.0F;
-  float scale = 1.0F;            // positions are multiplied by this (linear scaling: 1/factor)
-  std::vector<float> factors;    // dimensions/2 divisors of the inverse frequency, or empty
+  float scale = 1.0F;          // positions are multiplied by this (linear scaling: 1/factor)
+  std::vector<float> factors;  // dimensions/2 divisors of the inverse frequency, or empty
 };
 
 // The order of FP16 values inside a chunk: all of K, then all of V. Sizes never include padding.
@@ -173,7 +194,7 @@ struct ChunkLayout {
   };
   Order order = Order::kTiled;
   std::uint32_t kv_heads = 0;
-  std::uint32_t head_dim = 0;    // of K and of V
+  std::uint32_t head_dim = 0;  // of K and of V
   std::uint32_t tokens = kChunkTokens;
 
   [[nodiscard]] constexpr std::uint64_t values_per_half() const {
@@ -190,7 +211,7 @@ struct BasicChunkView {
   std::uint32_t token_count = 0;  // valid tokens, 1 … layout->tokens; the rest is not looked at
   const ChunkLayout* layout = nullptr;
   const RopeDescription* rope = nullptr;
-  std::span<Byte> bytes;          // layout->bytes(): K then V
+  std::span<Byte> bytes;  // layout->bytes(): K then V
 };
 using ChunkView = BasicChunkView<const std::byte>;
 using MutableChunkView = BasicChunkView<std::byte>;

@@ -52,7 +52,7 @@ StorageReader::StorageReader(BlockDevice& device, SharedMemory& memory, const Kv
       clock_(clock),
       timeline_(timeline),
       track_(timeline.add_track(track)),
-      chunk_staging_(align_up(encoded_bytes, kBlockAlignment), kStagingMax) {}
+      chunk_staging_(memory, encoded_bytes, kStagingMax) {}
 
 void StorageReader::on(ReadUnit&& message) noexcept {
   auto read = std::make_shared<Read>();
@@ -62,8 +62,8 @@ void StorageReader::on(ReadUnit&& message) noexcept {
     read->checksum = file->checksum;
     const std::span<std::byte> buffer = memory_.bytes(message.unit);
     for (const FileRange& range : file->ranges) {
-      pieces.push_back({range.file, range.file_offset, buffer.subspan(range.buffer_offset),
-                        range.bytes});
+      pieces.push_back(
+          {range.file, range.file_offset, buffer.subspan(range.buffer_offset), range.bytes});
     }
   } else {
     const auto& encoded = std::get<EncodedFileOrigin>(message.origin);
@@ -76,8 +76,8 @@ void StorageReader::on(ReadUnit&& message) noexcept {
                                                         unit_name(message.unit) + ": no staging"}});
       return;
     }
-    pieces.push_back({encoded.range.file, encoded.range.file_offset, *read->staging,
-                      encoded.range.bytes});
+    pieces.push_back(
+        {encoded.range.file, encoded.range.file_offset, *read->staging, encoded.range.bytes});
   }
   read->transfer = Transfer(std::move(pieces), device_.block_bytes());
   reads_.push_back(std::move(read));
@@ -90,8 +90,8 @@ void StorageReader::on(ReadRows&& message) noexcept {
   std::vector<std::shared_ptr<Read>> parts;
   const std::span<const FileRange> rows = message.rows;
   for (std::size_t at = 0; at < rows.size(); at += kRowsPerPart) {
-    parts.push_back(read_rows(rows.subspan(at, std::min(kRowsPerPart, rows.size() - at)),
-                              message.buffer));
+    parts.push_back(
+        read_rows(rows.subspan(at, std::min(kRowsPerPart, rows.size() - at)), message.buffer));
   }
   row_parts_ = parts.size();
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
@@ -103,13 +103,13 @@ void StorageReader::on(ReadRows&& message) noexcept {
   }
 }
 
-std::shared_ptr<StorageReader::Read> StorageReader::read_rows(std::span<const FileRange> rows,
-                                                              std::span<std::byte> buffer) noexcept {
+std::shared_ptr<StorageReader::Read> StorageReader::read_rows(
+    std::span<const FileRange> rows, std::span<std::byte> buffer) noexcept {
   std::uint64_t total = 0;
   for (const FileRange& row : rows) total += row_span(row);
   if (row_staging_ == nullptr || row_staging_->buffer_bytes() < total) {
     const std::uint64_t row_max = align_up(rows[0].bytes, kBlockAlignment) + kBlockAlignment;
-    row_staging_ = std::make_unique<BufferPool>(kRowsPerPart * row_max, kStagingMax);
+    row_staging_ = std::make_unique<BufferPool>(memory_, kRowsPerPart * row_max, kStagingMax);
   }
   auto read = std::make_shared<Read>();
   read->staging = row_staging_->try_acquire();
@@ -261,7 +261,8 @@ void StorageReader::finish_unit(Read& read) noexcept {
     return;
   }
   if (read.checksum) {
-    const auto raw = std::span<const std::byte>(memory_.bytes(read.unit)).first(shape_.layout.bytes());
+    const auto raw =
+        std::span<const std::byte>(memory_.bytes(read.unit)).first(shape_.layout.bytes());
     if (checksum(raw) != *read.checksum) {
       ports_.failed.send(UnitFailed{
           read.unit,

@@ -7,13 +7,6 @@
 #include "actors/unit_names.h"
 
 namespace mzcache::actors {
-namespace {
-
-// Encoded chunks in staging at once; the coordinator hands out two at a time.
-constexpr std::size_t kStagingMax = 16;
-
-}  // namespace
-
 struct StorageWriter::Write {
   UnitId unit;
   Transfer transfer;
@@ -32,7 +25,7 @@ StorageWriter::StorageWriter(BlockDevice& device, SharedMemory& memory, const Kv
       clock_(clock),
       timeline_(timeline),
       track_(timeline.add_track(track)),
-      staging_(align_up(encoded_bytes, kBlockAlignment), kStagingMax) {}
+      staging_(memory, encoded_bytes, kEncodedWritesMax) {}
 
 void StorageWriter::on(WriteChunk&& message) noexcept {
   const auto refuse = [&](Error error) {
@@ -62,8 +55,7 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
       return;
     }
     std::memcpy(write->staging->data(), message.encoded.data(), message.encoded.size());
-    std::memset(write->staging->data() + message.encoded.size(), 0,
-                whole - message.encoded.size());
+    std::memset(write->staging->data() + message.encoded.size(), 0, whole - message.encoded.size());
     piece.span = write->staging->first(whole);
     piece.bytes = whole;
     write->checksum = checksum(message.encoded);

@@ -19,6 +19,9 @@
 
 namespace mzcache::actors {
 
+// Encoded chunks that may be at the writer at once: each is copied to aligned memory.
+inline constexpr std::size_t kEncodedWritesMax = 16;
+
 class StorageWriter {
  public:
   using Inbox = std::variant<WriteChunk>;

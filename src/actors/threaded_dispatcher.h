@@ -51,6 +51,7 @@ class ThreadedCell : public Cell {
  private:
   friend class ThreadedDispatcher;
   void run(ThreadedDispatcher& dispatcher) noexcept;
+  [[nodiscard]] bool more_comes() noexcept;
   void park(ThreadedDispatcher& dispatcher) noexcept;
   void finish() noexcept;
 

@@ -28,6 +28,8 @@ constexpr double kStripHeight = 4;       // handlers under the lanes
 constexpr double kLoneStripHeight = 12;  // handlers where a track has nothing else
 constexpr double kRowHeightMin = 20;
 constexpr double kLaneHeightMin = 3.5;
+constexpr double kBarApart = 4;  // a bar this wide stands apart from its neighbour
+constexpr double kGap = 0.7;
 constexpr std::size_t kLanesMax = 16;
 constexpr std::size_t kLabelMax = 18;  // bytes
 
@@ -152,17 +154,21 @@ std::vector<Row> rows_of(const TraceFile& trace) {
   return rows;
 }
 
-// Rectangles of one lane as path commands, neighbours closer than a pixel joined.
+// Rectangles of one lane as path commands. Neighbours closer than a pixel are joined, unless both
+// are wide enough to show a gap between them.
 void append_rectangles(std::string& path, const Intervals& intervals, const Scale& scale, double y,
                        double height) {
   std::vector<std::pair<double, double>> bars;
   for (const auto& [begin, end] : intervals) {
     const double left = scale.x(begin);
     const double right = std::max(scale.x(end), left + 0.6);
-    if (!bars.empty() && left - bars.back().second < 1) {
-      bars.back().second = std::max(bars.back().second, right);
-    } else {
+    if (bars.empty() || left - bars.back().second >= 1) {
       bars.emplace_back(left, right);
+    } else if (std::min(right - left, bars.back().second - bars.back().first) >= kBarApart &&
+               left >= bars.back().second) {
+      bars.emplace_back(bars.back().second + kGap, right);
+    } else {
+      bars.back().second = std::max(bars.back().second, right);
     }
   }
   for (const auto& [left, right] : bars) {
@@ -212,7 +218,9 @@ void append_axis(std::string& out, Nanoseconds span, const Scale& scale, double 
                  double bottom) {
   const double step = tick_step(static_cast<double>(span.count()));
   std::string lines;
-  for (double at = 0; at <= static_cast<double>(span.count()); at += step) {
+  const auto steps = static_cast<std::int64_t>(static_cast<double>(span.count()) / step);
+  for (std::int64_t i = 0; i <= steps; ++i) {
+    const double at = static_cast<double>(i) * step;
     const double x = scale.x(scale.begin + Nanoseconds(std::llround(at)));
     fmt::format_to(std::back_inserter(lines), "M{} {}V{}", px(x), px(top), px(bottom + 4));
     fmt::format_to(std::back_inserter(out), "<text class=\"t\" x=\"{}\" y=\"{}\">{:g}</text>\n",

@@ -93,6 +93,7 @@ Result<CodecPointer> make_codec(std::string_view name) {
   return bad_codec(name, std::move(listing));
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the factory is moved into the registry
 Result<void> register_codec(std::string_view name, CodecFactory factory) {
   if (!well_formed(name)) {
     return bad_codec(name, "a name is 1 to 32 lower-case letters, digits and '-'");

@@ -174,15 +174,6 @@ Verdict assign_keep_compressed(Config& config, const node& value) {
   return assign_size(config.memory.keep_compressed, value);
 }
 
-// A stage that does not overlap is for experiments that are not built yet.
-Verdict assign_overlap(bool& target, const node& value) {
-  bool wanted = true;
-  if (assign_bool(wanted, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (!wanted) return Verdict::kNotYet;
-  target = true;
-  return Verdict::kTaken;
-}
-
 Verdict assign_cpu_price(Config& config, const node& value) {
   std::string word;
   if (assign_choice(word, value, {"auto"}) == Verdict::kTaken) {
@@ -227,14 +218,6 @@ Verdict assign_pin_workers(Config& config, const node& value) {
     return Verdict::kTaken;
   }
   return assign_choice(config.device.pin_workers, value, {"auto", "true", "false"});
-}
-
-Verdict assign_profile_file(Config& config, const node& value) {
-  std::string file;
-  if (assign_text(file, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (!file.empty()) return Verdict::kNotYet;
-  config.profile.file.clear();
-  return Verdict::kTaken;
 }
 
 Verdict assign_swap_directory(Config& config, const node& value) {
@@ -300,10 +283,10 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
     {"memory.huge_pages", kBoolean,
      [](Config& c, const node& v) { return assign_bool(c.memory.huge_pages, v); }},
 
-    {"policy.order", "\"backward-out\", \"forward-out\" or \"random-out\"",
+    {"policy.order", "\"backward-out\", \"forward-out\", \"random-out\" or \"optimal\"",
      [](Config& c, const node& v) {
-       return assign_choice(c.policy.order, v, {"backward-out", "forward-out", "random-out"},
-                            {"optimal"});
+       return assign_choice(c.policy.order, v,
+                            {"backward-out", "forward-out", "random-out", "optimal"});
      }},
     {"policy.seed", "an integer from 0",
      [](Config& c, const node& v) {
@@ -320,11 +303,11 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
      assign_resume_delay},
 
     {"overlap.allocation", kBoolean,
-     [](Config& c, const node& v) { return assign_overlap(c.overlap.allocation, v); }},
+     [](Config& c, const node& v) { return assign_bool(c.overlap.allocation, v); }},
     {"overlap.reload", kBoolean,
-     [](Config& c, const node& v) { return assign_overlap(c.overlap.reload, v); }},
+     [](Config& c, const node& v) { return assign_bool(c.overlap.reload, v); }},
     {"overlap.prefill", kBoolean,
-     [](Config& c, const node& v) { return assign_overlap(c.overlap.prefill, v); }},
+     [](Config& c, const node& v) { return assign_bool(c.overlap.prefill, v); }},
 
     {"storage.block", "a power of two from \"4KiB\" to \"64MiB\"", assign_block},
     {"storage.depth", "an integer from 1 to 1024",
@@ -337,7 +320,8 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
      }},
     {"storage.limit", "a rate such as \"400MiB/s\", or \"\" for none", assign_limit},
 
-    {"profile.file", "\"\"", assign_profile_file},
+    {"profile.file", "the path of a file, or \"\" for the cache's own",
+     [](Config& c, const node& v) { return assign_text(c.profile.file, v); }},
     {"profile.read_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.read_bytes_per_s, v); }},
     {"profile.decode_bytes_per_s", kThroughput,

@@ -16,6 +16,12 @@ constexpr std::uint32_t kStartOversMax = 2;
 
 Error cancelled() { return {ErrorCode::kCancelled, 0, "cancelled", ""}; }
 
+// Its CancelRequest came first.
+template <class Request>
+bool already_cancelled(const Request& request) {
+  return request.cancelled != nullptr && request.cancelled->load();
+}
+
 }  // namespace
 
 Coordinator::Coordinator(EngineState& state)
@@ -38,13 +44,13 @@ void Coordinator::on(ResetContext&& request) noexcept {
 }
 
 void Coordinator::on(GenerateRequest&& request) noexcept {
-  if (closed_) return request.done(GenerateResult{cancelled(), {}, {}});
+  if (closed_ || already_cancelled(request)) return refuse(std::move(request));
   queue_.emplace_back(std::move(request));
   step();
 }
 
 void Coordinator::on(RestoreRequest&& request) noexcept {
-  if (closed_) return request.done(cancelled(), {});
+  if (closed_ || already_cancelled(request)) return refuse(std::move(request));
   queue_.emplace_back(std::move(request));
   step();
 }
@@ -187,7 +193,7 @@ bool Coordinator::start_next() {
   if (next == queue_.end()) return false;
   Queued request = std::move(*next);
   queue_.erase(next);
-  std::visit([this](auto&& queued) { start(std::move(queued)); }, std::move(request));
+  std::visit([this](auto&& queued) { start(std::forward<decltype(queued)>(queued)); }, std::move(request));
   return true;
 }
 
@@ -251,8 +257,15 @@ void Coordinator::compute_slice() {
   generating_.next_slice();
   lost_ = restoring_.want(generating_.context());
   if (lost_) return interrupt(Interrupt::kLost);
-  if (generating_.rows_ready()) generating_.send_slice();
   restoring_.pump();
+  send_slice_when_ready();
+}
+
+// The device starts at once with what is there, unless nothing may overlap with it.
+void Coordinator::send_slice_when_ready() {
+  if (!generating_.slice_waits() || !generating_.rows_ready()) return;
+  if (state_.options.compute_last && !restoring_.idle()) return;
+  generating_.send_slice();
 }
 
 // ------------------------------------------------------------------ when work must end
@@ -321,6 +334,7 @@ void Coordinator::recompute_lost() {
 void Coordinator::finish_generate(StopReason reason, Error error) {
   auto done = generating_.turn().request.done;
   RestoreReport restore = restoring_.report();
+  state_.learn(restore);
   restore.wait_ms = generating_.turn().wait_ms;
   restore.recomputed = generating_.turn().recomputed;
   const actors::Nanoseconds first_token = generating_.turn().first_token;
@@ -337,7 +351,9 @@ void Coordinator::finish_restore(Error error, const std::string& detail) {
   RestoreRequest request = std::move(*restore_);
   restore_.reset();
   activity_ = Activity::kIdle;
+  if (!request.keep_copies) state_.residency.drop_copies();
   RestoreReport report = restoring_.report();
+  state_.learn(report);
   report.detail = error.code == ErrorCode::kOk ? detail : error.message();
   request.done(std::move(error), std::move(report));
 }
@@ -349,6 +365,13 @@ void Coordinator::on(actors::UnitsAllocated&& message) noexcept {
   if (message.error.code != ErrorCode::kOk) {
     failure_ = message.error;
     interrupt(Interrupt::kFailed);
+  } else if (interrupt_ == Interrupt::kNone && generating_.running()) {
+    // Fresh chunks are ready with their memory where all of it comes first.
+    for (std::uint32_t layer = 0; state_.options.allocate_first && layer < state_.model.layers;
+         ++layer) {
+      generating_.part_ready(layer, actors::LayerPart::kKv);
+    }
+    send_slice_when_ready();
   }
   step();
 }
@@ -360,6 +383,7 @@ void Coordinator::on(actors::UnitReady&& message) noexcept {
                                                    ? actors::LayerPart::kKv
                                                    : actors::LayerPart::kWeights);
     restoring_.pump();
+    if (generating_.running()) send_slice_when_ready();
   }
   if (restoring_.idle() && first_ready_.count() == 0) first_ready_ = state_.clock.now();
   step();
@@ -383,7 +407,7 @@ void Coordinator::on(actors::RowsRead&& message) noexcept {
     failure_ = generating_.rows_error();
     interrupt(Interrupt::kFailed);
   } else if (interrupt_ == Interrupt::kNone && generating_.running()) {
-    generating_.send_slice();
+    send_slice_when_ready();
   }
   step();
 }
@@ -399,8 +423,7 @@ void Coordinator::on(actors::TokenReady&& message) noexcept {
     interrupt(Interrupt::kFailed);
   } else if (message.stopped) {
     generating_.slice_stopped(message);
-  } else if (const bool more = generating_.slice_done(message);
-             interrupt_ != Interrupt::kNone) {
+  } else if (const bool more = generating_.slice_done(message); interrupt_ != Interrupt::kNone) {
     // Counted, and no further: unless it was the turn's last slice.
     if (!more && interrupt_ == Interrupt::kEvict && restoring_.quiet()) {
       interrupt_ = Interrupt::kNone;
@@ -439,10 +462,14 @@ void Coordinator::on(actors::UnitsReleased&& message) noexcept {
 
 const char* Coordinator::activity_name() const noexcept {
   switch (activity_) {
-    case Activity::kIdle: return "idle";
-    case Activity::kGenerating: return restoring_.idle() ? "generating" : "restoring and generating";
-    case Activity::kRestoring: return "restoring";
-    case Activity::kEvicting: return "evicting";
+    case Activity::kIdle:
+      return "idle";
+    case Activity::kGenerating:
+      return restoring_.idle() ? "generating" : "restoring and generating";
+    case Activity::kRestoring:
+      return "restoring";
+    case Activity::kEvicting:
+      return "evicting";
   }
   return "";
 }

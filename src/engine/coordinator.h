@@ -90,6 +90,7 @@ class Coordinator {
   void start(EvictRequest&& request);
   void start(Turn&& turn);
   void compute_slice();
+  void send_slice_when_ready();
   void interrupt(Interrupt why);
   void handle_interrupt();
   void recompute_lost();

@@ -4,6 +4,33 @@ namespace mzcache::engine {
 
 using actors::UnitId;
 
+namespace {
+
+// A restore during which the device computed for this share of the time shows how stages do beside
+// it; below the other share, how they do alone. What lies between shows neither.
+constexpr double kBusyPercentMin = 50;
+constexpr double kAlonePercentMax = 5;
+
+}  // namespace
+
+void EngineState::learn(const RestoreReport& report) {
+  // Stages kept apart for the evaluation's sake are not how restores usually run.
+  if (options.allocate_first || options.compute_last) return;
+  if (report.overlap_percent < kBusyPercentMin && report.overlap_percent > kAlonePercentMax) return;
+  const DeviceLoad load =
+      report.overlap_percent >= kBusyPercentMin ? DeviceLoad::kBusy : DeviceLoad::kAlone;
+  rates.add(RestoreStage::kRead, load, static_cast<double>(report.bytes_read),
+            report.read_ms / 1e3);
+  rates.add(RestoreStage::kDecode, load, static_cast<double>(report.bytes_decoded),
+            report.decode_ms / 1e3 / options.decompressors);
+  rates.add(RestoreStage::kAllocate, load, static_cast<double>(report.bytes_allocated),
+            report.allocate_ms / 1e3 / options.allocators);
+  const StageRates alone = rates.rates(DeviceLoad::kAlone);
+  if (alone.read > 0) profile.read_bytes_per_s = alone.read;
+  if (alone.decode > 0) profile.decode_bytes_per_s = alone.decode;
+  if (alone.allocate > 0) profile.allocate_bytes_per_s = alone.allocate;
+}
+
 void EngineState::release(const std::vector<UnitId>& units) {
   std::vector<std::vector<UnitId>> parts(ports.release.size());
   for (const UnitId unit : units) {

@@ -12,6 +12,7 @@
 #include "engine/kv_cache.h"
 #include "engine/memory_swap.h"
 #include "engine/planner.h"
+#include "engine/rate_history.h"
 #include "engine/residency.h"
 #include "engine/swap_slots.h"
 
@@ -26,7 +27,13 @@ struct EngineOptions {
   std::uint64_t restore_bytes_in_flight = std::uint64_t{64} << 20;
   std::uint64_t restore_run_bytes = std::uint64_t{8} << 20;  // neighbours allocated at once
   std::uint32_t slice_tokens_max = 512;
+  std::uint32_t allocators = 1;     // workers whose busy times a restore's report adds up
+  std::uint32_t decompressors = 1;
   bool lossless_only = false;  // nothing lossy on either path
+  // Stages that do not overlap (the evaluation compares): all memory before the first read, all units
+  // before the first layer.
+  bool allocate_first = false;
+  bool compute_last = false;
   std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks
   actors::Nanoseconds resume_delay{2'000'000'000};
 };
@@ -42,6 +49,8 @@ struct PipelinePorts {
   std::vector<actors::Port<actors::AllocateUnits>> allocate;  // one per allocator
   std::vector<actors::Port<actors::ReleaseUnits>> release;
   actors::Port<actors::ReadRows> read_rows;
+  actors::Port<actors::ReadUnit> read_unit;  // only for units that were allocated first
+  std::vector<actors::Port<actors::DecodeChunk>> decode;
   std::vector<actors::Port<actors::CompressChunk>> compress;
   actors::Port<actors::WriteChunk> write;
   actors::Port<actors::ComputeTokens> compute;
@@ -59,6 +68,8 @@ struct EngineState {
         codec(kv_codec),
         planner(eviction_planner),
         profile(restore_profile),
+        rates({restore_profile.read_bytes_per_s, restore_profile.decode_bytes_per_s,
+               restore_profile.allocate_bytes_per_s}),
         clock(engine_clock),
         options(engine_options),
         swap(shared),
@@ -70,6 +81,7 @@ struct EngineState {
   const actors::KvCodec& codec;
   const EvictionPlanner& planner;
   RestoreProfile profile;
+  RateHistory rates;  // what restores achieve, against the profile
   const actors::Clock& clock;
   const EngineOptions options;
   PipelinePorts ports;
@@ -91,6 +103,8 @@ struct EngineState {
   void trim_chunks(Context& context, std::uint32_t chunks);
   // Nothing of the context's KV is left; its tokens are.
   void lose_kv(Context& context);
+  // A restore is over: where it and those before it show that the profile is wrong, it follows.
+  void learn(const RestoreReport& report);
   [[nodiscard]] std::uint32_t chunk_tokens() const noexcept { return model.chunk_layout().tokens; }
   [[nodiscard]] std::uint64_t memory_swap_budget() const noexcept;
 };

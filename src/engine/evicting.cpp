@@ -2,14 +2,27 @@
 
 #include <algorithm>
 
+#include "actors/storage_writer.h"
+
 namespace mzcache::engine {
 namespace {
 
 using actors::UnitId;
 using actors::UnitKind;
 
-// Chunks on their way to the encoders or the disk: two per worker keep it busy.
+// Chunks on their way to the encoders or the disk: two per worker keep it busy where they are
+// large.
 constexpr std::size_t kPerWorker = 2;
+
+// Small ones are worked on faster than messages come and go, so more of them are on their way: as
+// many as make up half a segment of the in-memory swap once encoded …
+constexpr std::uint64_t kEncodedOnWay = actors::kSegmentBytes / 2;
+// … or, raw from their shared buffers to the disk, which takes no memory, what a queue of large
+// requests would hold.
+constexpr std::uint64_t kRawOnWay = std::uint64_t{8} << 20;
+
+// Memory is given back in pieces of this size: neighbours leave in one call to the system.
+constexpr std::uint64_t kReleaseBytes = std::uint64_t{768} << 10;
 
 // Bytes a follow-up plan asks for at least.
 constexpr std::uint64_t kLittle = std::uint64_t{16} << 10;
@@ -29,12 +42,23 @@ void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted,
   accepted_ = accepted;
   deadline_ = deadline.count() > 0 ? accepted + deadline : actors::Nanoseconds{0};
   held_at_start_ = state_.residency.held_bytes();
-  pss_at_start_ = state_.memory.process_bytes();
+  swap_at_start_ = state_.swap.held_bytes();
+  pss_at_start_.reset();
   memory_closed_ = state_.options.lossless_only;
   storage_closed_ = false;
   to_compress_.clear();
   to_write_.clear();
   write_encoded_.clear();
+  free_of_work_.clear();
+  gone_.clear();
+}
+
+// What the process holds before anything leaves. Asking the system takes about as long as encoding
+// some ten chunks, so the first of them are on their way by then; only segments of the in-memory
+// swap can have come or gone until here.
+void Evicting::measure_start() {
+  if (pss_at_start_) return;
+  pss_at_start_ = state_.memory.process_bytes() + swap_at_start_ - state_.swap.held_bytes();
 }
 
 std::uint64_t Evicting::freed() const noexcept {
@@ -42,14 +66,26 @@ std::uint64_t Evicting::freed() const noexcept {
   return held < held_at_start_ ? held_at_start_ - held : 0;
 }
 
+bool Evicting::work_under_way() const noexcept {
+  return !compressing_.empty() || !writing_.empty() || state_.releases_pending > 0;
+}
+
 bool Evicting::advance() {
   for (;;) {
-    if (!late()) {
-      launch();
-    } else if (compressing_.empty() && writing_.empty() && state_.releases_pending == 0) {
+    if (compressing_.empty() || gone_.size() * state_.model.chunk_bytes() >= kReleaseBytes) {
+      release_gone();
+    }
+    if (!late()) launch();
+    if (!free_of_work_.empty()) {
+      measure_start();
+      state_.release(free_of_work_);
+      free_of_work_.clear();
+    }
+    if (late() && !work_under_way()) {
+      measure_start();
       drop_what_is_late();
     }
-    if (!compressing_.empty() || !writing_.empty() || state_.releases_pending > 0) return false;
+    if (work_under_way()) return false;
     if (!to_compress_.empty() || !to_write_.empty()) continue;  // a path was closed meanwhile
     if (freed() >= report_.requested_bytes || !make_plan()) {
       finish();
@@ -58,36 +94,50 @@ bool Evicting::advance() {
   }
 }
 
-// What the next plan is asked for. Plans count encoded bytes, reports whole segments: the room left in
-// a segment is filled, or the rest of it emptied, a little at a time rather than by another plan of
-// the segment's size.
+// What the next plan is asked for. Plans count encoded bytes, reports whole segments. So at the end
+// the room left in a segment is filled, for which each chunk counts whole, or the rest of a segment
+// is emptied.
 std::uint64_t Evicting::still_wanted() const noexcept {
   const std::uint64_t in_use = state_.residency.resident_bytes() + state_.swap.used_bytes();
   const std::uint64_t gone = in_use < held_at_start_ ? held_at_start_ - in_use : 0;
-  return gone + kLittle < report_.requested_bytes ? report_.requested_bytes - gone : kLittle;
+  if (gone + kLittle < report_.requested_bytes) return report_.requested_bytes - gone;
+  if (state_.residency.resident_bytes() == 0) {
+    return std::max(kLittle, state_.swap.lowest_segment_bytes());
+  }
+  const std::uint64_t chunk = state_.model.chunk_bytes();
+  const std::uint64_t encoded = expected_encoded_bytes();
+  const std::uint64_t missing =
+      report_.requested_bytes - std::min(freed(), report_.requested_bytes);
+  const std::uint64_t room = state_.swap.held_bytes() - state_.swap.used_bytes();
+  const std::uint64_t chunks = encoded < chunk ? std::min(missing / chunk, room / encoded) : 0;
+  return std::max(kLittle, chunks * (chunk - encoded));
 }
 
-EvictionPlan Evicting::plan_from_here() const {
-  const std::uint64_t chunk_bytes = state_.model.chunk_bytes();
-  const std::uint64_t encoded =
-      encoded_ratio_ > 0
-          ? static_cast<std::uint64_t>(encoded_ratio_ * static_cast<double>(chunk_bytes))
-          : state_.codec.typical_bytes(state_.model.chunk_layout(), state_.chunk_tokens());
-  PlannerInput input = state_.residency.planner_input(state_.cache, encoded);
+std::uint64_t Evicting::expected_encoded_bytes() const noexcept {
+  if (encoded_ratio_ <= 0) {
+    return state_.codec.typical_bytes(state_.model.chunk_layout(), state_.chunk_tokens());
+  }
+  return std::max<std::uint64_t>(
+      1,
+      static_cast<std::uint64_t>(encoded_ratio_ * static_cast<double>(state_.model.chunk_bytes())));
+}
+
+PlannerInput Evicting::planner_input() const {
+  PlannerInput input = state_.residency.planner_input(state_.cache, expected_encoded_bytes());
   input.profile = state_.profile;
   const std::uint64_t budget = state_.memory_swap_budget();
   const std::uint64_t used = state_.swap.used_bytes();
   input.memory_swap_free = memory_closed_ || used >= budget ? 0 : budget - used;
   if (storage_closed_) input.storage_free = 0;
-  return state_.planner.plan(input, still_wanted());
+  return input;
 }
 
 bool Evicting::make_plan() {
-  EvictionPlan plan = plan_from_here();
+  EvictionPlan plan = state_.planner.plan(planner_input(), still_wanted());
   const bool dropped = drop_kept_forms(plan);
   if (dropped) {
     if (freed() >= report_.requested_bytes) return true;
-    plan = plan_from_here();
+    plan = state_.planner.plan(planner_input(), still_wanted());
   }
   return take_steps(plan) || dropped;
 }
@@ -108,23 +158,22 @@ bool Evicting::drop_kept_forms(const EvictionPlan& plan) {
 }
 
 bool Evicting::take_steps(const EvictionPlan& plan) {
-  std::vector<UnitId> free_of_work;
   bool dropped = false;
   for (const EvictionStep& step : plan.steps) {
     UnitRecord& record = state_.residency[step.unit];
     if (record.moving) continue;
     record.moving = true;
     if (step.unit.kind != UnitKind::kKv || step.to == UnitPlace::kDropped) {
-      free_of_work.push_back(step.unit);
+      free_of_work_.push_back(step.unit);
       if (step.unit.kind == UnitKind::kHead) ++report_.units.head_dropped;
       if (step.unit.kind == UnitKind::kWeights) ++report_.units.weights_dropped;
     } else if (step.from == UnitPlace::kResident && record.stored) {
       state_.residency.drop_compressed(record);  // the file has it: no need for both
-      free_of_work.push_back(step.unit);
+      free_of_work_.push_back(step.unit);
       ++report_.units.kv_clean;
       ++report_.units.kv_stored;
     } else if (step.from == UnitPlace::kResident && record.compressed && !in_one_go(step)) {
-      free_of_work.push_back(step.unit);
+      free_of_work_.push_back(step.unit);
       ++report_.units.kv_clean;
       ++report_.units.kv_compressed;
     } else if (step.from == UnitPlace::kCompressed && record.stored) {
@@ -134,7 +183,7 @@ bool Evicting::take_steps(const EvictionPlan& plan) {
       ++report_.units.kv_clean;
       ++report_.units.kv_moved;
     } else if (in_one_go(step) && record.compressed) {
-      free_of_work.push_back(step.unit);
+      free_of_work_.push_back(step.unit);
       to_write_.push_back({step.unit, UnitPlace::kCompressed, UnitPlace::kStored, step.stage, 0});
     } else if (step.to == UnitPlace::kCompressed || in_one_go(step)) {
       // In one go: encoded now, and the encoded form written as soon as it is there.
@@ -144,16 +193,15 @@ bool Evicting::take_steps(const EvictionPlan& plan) {
       to_write_.push_back(step);
     }
   }
-  if (!free_of_work.empty()) state_.release(free_of_work);
-  return dropped || !free_of_work.empty() || !to_compress_.empty() || !to_write_.empty();
+  return dropped || !free_of_work_.empty() || !to_compress_.empty() || !to_write_.empty();
 }
 
 bool Evicting::late() const noexcept {
   return deadline_.count() > 0 && state_.clock.now() >= deadline_;
 }
 
-// Past the deadline nothing more is encoded or written: a context with chunks left to move is dropped
-// whole, because a forward pass that has to compute one chunk again has to compute all.
+// Past the deadline nothing more is encoded or written: a context with chunks left to move is
+// dropped whole, because a forward pass that has to compute one chunk again has to compute all.
 void Evicting::drop_what_is_late() {
   std::set<std::uint32_t> late;
   for (const UnitId unit : to_compress_) late.insert(unit.context);
@@ -168,14 +216,31 @@ void Evicting::drop_what_is_late() {
   }
 }
 
+// With a deadline little is on its way: it arrives even when the time is up.
+std::size_t Evicting::compress_window() const noexcept {
+  const std::size_t least = kPerWorker * state_.ports.compress.size();
+  if (deadline_.count() > 0) return least;
+  return std::max<std::size_t>(least, kEncodedOnWay / expected_encoded_bytes());
+}
+
+std::size_t Evicting::write_window() const noexcept {
+  if (deadline_.count() > 0 || to_write_.empty()) return kPerWorker;
+  if (to_write_.front().from != UnitPlace::kCompressed) {
+    return std::max<std::size_t>(kPerWorker, kRawOnWay / state_.model.chunk_bytes());
+  }
+  return std::clamp<std::size_t>(kEncodedOnWay / expected_encoded_bytes(), kPerWorker,
+                                 actors::kEncodedWritesMax);
+}
+
 void Evicting::launch() {
+  // Memory that is still to be given back counts: the swap must not grow ahead of it.
   while (!to_compress_.empty() &&
-         compressing_.size() < kPerWorker * state_.ports.compress.size()) {
+         compressing_.size() + state_.releases_pending < compress_window()) {
     const UnitId unit = to_compress_.front();
     to_compress_.pop_front();
     launch_compress(unit);
   }
-  while (!to_write_.empty() && writing_.size() < kPerWorker) {
+  while (!to_write_.empty() && writing_.size() < write_window()) {
     const EvictionStep step = to_write_.front();
     to_write_.pop_front();
     launch_write(step);
@@ -205,9 +270,8 @@ void Evicting::launch_write(const EvictionStep& step) {
   const Context& context = state_.cache.contexts().at(step.unit.context);
   StoredForm form;
   form.encoded = step.from == UnitPlace::kCompressed && record.compressed.has_value();
-  form.token_count = form.encoded
-                         ? record.compressed->token_count
-                         : context.tokens_in_chunk(step.unit.chunk, state_.chunk_tokens());
+  form.token_count = form.encoded ? record.compressed->token_count
+                                  : context.tokens_in_chunk(step.unit.chunk, state_.chunk_tokens());
   form.bytes = form.encoded ? record.compressed->slot.bytes : state_.model.chunk_bytes();
   const std::optional<std::uint64_t> offset =
       storage_closed_ ? std::nullopt : state_.slots.allocate(form.bytes);
@@ -285,15 +349,27 @@ void Evicting::on(const actors::ChunkWritten& message) {
   let_go(message.unit);
 }
 
-void Evicting::let_go(UnitId unit) { state_.release({unit}); }
+void Evicting::let_go(UnitId unit) { gone_.push_back(unit); }
+
+void Evicting::release_gone() {
+  if (gone_.empty()) return;
+  measure_start();
+  state_.release(gone_);
+  gone_.clear();
+}
 
 void Evicting::finish() {
+  report_.ms = static_cast<double>((state_.clock.now() - accepted_).count()) / 1e6;
+  measure_start();
   report_.freed_bytes = freed();
   report_.all_there_is = report_.freed_bytes < report_.requested_bytes;
   report_.remaining_percent = state_.residency.totals().remaining_percent;
   const std::uint64_t pss = state_.memory.process_bytes();
-  report_.pss_drop_bytes = static_cast<std::int64_t>(pss_at_start_) - static_cast<std::int64_t>(pss);
-  report_.ms = static_cast<double>((state_.clock.now() - accepted_).count()) / 1e6;
+  report_.pss_drop_bytes =
+      static_cast<std::int64_t>(*pss_at_start_) - static_cast<std::int64_t>(pss);
+  const EvictionPlan nothing = state_.planner.plan(planner_input(), 0);
+  report_.restore_memory_ms = nothing.restore_memory_s * 1e3;
+  report_.restore_storage_ms = nothing.restore_storage_s * 1e3;
 }
 
 }  // namespace mzcache::engine

@@ -3,13 +3,14 @@
 //
 // Needs no memory to speak of: a chunk is released as soon as it is encoded or written; steps that
 // need no work go first. A path that fails (disk full, no memory) is closed for the rest of this
-// eviction and the other one takes over. Invariant: a unit is released only when its content is safe
-// in another form, or can be had from the model file.
+// eviction and the other one takes over. Invariant: a unit is released only when its content is
+// safe in another form, or can be had from the model file.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -35,16 +36,22 @@ class Evicting {
  private:
   [[nodiscard]] std::uint64_t freed() const noexcept;
   [[nodiscard]] bool make_plan();
-  [[nodiscard]] EvictionPlan plan_from_here() const;
+  [[nodiscard]] PlannerInput planner_input() const;
   [[nodiscard]] std::uint64_t still_wanted() const noexcept;
+  [[nodiscard]] std::uint64_t expected_encoded_bytes() const noexcept;
   [[nodiscard]] bool drop_kept_forms(const EvictionPlan& plan);
   [[nodiscard]] bool take_steps(const EvictionPlan& plan);
   [[nodiscard]] bool late() const noexcept;
   void drop_what_is_late();
+  [[nodiscard]] bool work_under_way() const noexcept;
+  [[nodiscard]] std::size_t compress_window() const noexcept;
+  [[nodiscard]] std::size_t write_window() const noexcept;
   void launch();
   void launch_compress(actors::UnitId unit);
   void launch_write(const EvictionStep& step);
+  void measure_start();
   void let_go(actors::UnitId unit);
+  void release_gone();
   void finish();
 
   EngineState& state_;
@@ -52,12 +59,15 @@ class Evicting {
   actors::Nanoseconds accepted_{0};
   actors::Nanoseconds deadline_{0};  // point in time; 0: none
   std::uint64_t held_at_start_ = 0;
-  std::uint64_t pss_at_start_ = 0;
+  std::uint64_t swap_at_start_ = 0;
+  std::optional<std::uint64_t> pss_at_start_;
   bool memory_closed_ = false;
   bool storage_closed_ = false;
   std::deque<actors::UnitId> to_compress_;
   std::deque<EvictionStep> to_write_;
-  std::set<actors::UnitId> write_encoded_;  // once they are compressed
+  std::set<actors::UnitId> write_encoded_;    // once they are compressed
+  std::vector<actors::UnitId> free_of_work_;  // of the plan: they go at once
+  std::vector<actors::UnitId> gone_;          // safe elsewhere, to be released together
   std::map<actors::UnitId, MemorySwap::Slot> compressing_;
   std::map<actors::UnitId, StoredForm> writing_;
   std::size_t next_compressor_ = 0;

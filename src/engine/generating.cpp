@@ -68,6 +68,7 @@ void Generating::trim(Context& context) {
 
 Turn Generating::pause() {
   trim(*state_.cache.find(turn_->request.context));
+  slice_waits_ = false;
   Turn turn = std::move(*turn_);
   turn_.reset();
   return turn;
@@ -105,6 +106,7 @@ void Generating::next_slice() {
     wanted_rows_.push_back(count_ - 1);
   }
   ++slice_;
+  slice_waits_ = true;
   actors::ReadRows read =
       rows_.prepare(std::span<const Token>(context.tokens).subspan(first_, count_));
   if (read.rows.empty()) return;
@@ -141,6 +143,7 @@ void Generating::send_slice() {
   message.weights_ready.push_back(
       state_.residency.part_ready(context.id, state_.model.layers, LayerPart::kWeights));
   computing_ = true;
+  slice_waits_ = false;
   state_.ports.compute.send(std::move(message));
 }
 
@@ -235,6 +238,7 @@ GenerateResult Generating::finish(StopReason reason, Error error) {
                                    to_ms(turn_->last_token - turn_->first_token);
     }
   }
+  slice_waits_ = false;
   GenerateResult result = std::move(turn_->result);
   result.error = std::move(error);
   turn_.reset();

@@ -42,6 +42,8 @@ class Generating {
   void on(const actors::RowsRead& message);
   // Hands the slice to the device. Its embedding rows are there.
   void send_slice();
+  // The slice was prepared and not yet handed to the device.
+  [[nodiscard]] bool slice_waits() const noexcept { return slice_waits_; }
   // True where next_slice() found every row and nothing is being read.
   [[nodiscard]] bool rows_ready() const noexcept { return rows_pending_ == 0; }
   // A part of a layer arrived.
@@ -83,6 +85,7 @@ class Generating {
   std::vector<std::uint32_t> wanted_rows_;
   std::uint64_t slice_ = 0;          // number of the slice under way
   bool computing_ = false;
+  bool slice_waits_ = false;
   std::uint64_t rows_pending_ = 0;   // number of the slice whose rows are being read
   Error rows_error_;
 };

@@ -19,6 +19,7 @@ std::vector<Wide> widen(std::string_view bytes) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     T value{};
     std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): the sign belongs to the value
     values[i] = static_cast<Wide>(value);
   }
   return values;

@@ -20,8 +20,7 @@ std::uint64_t last_segment(const MemorySwap::Slot& slot) {
 }  // namespace
 
 Result<void> MemorySwap::reserve(std::uint64_t bytes) {
-  Result<std::span<std::byte>> range =
-      memory_.reserve_swap(actors::align_up(bytes, kSegmentBytes));
+  Result<std::span<std::byte>> range = memory_.reserve_swap(actors::align_up(bytes, kSegmentBytes));
   if (!range) return range.error();
   range_ = *range;
   users_.assign(range_.size() / kSegmentBytes, 0);
@@ -37,12 +36,23 @@ std::uint64_t MemorySwap::find_room(std::uint64_t bytes) const noexcept {
   return at + bytes <= users_.size() * kSegmentBytes ? at : kNowhere;
 }
 
+std::uint64_t MemorySwap::lowest_segment_bytes() const noexcept {
+  if (slots_.empty()) return 0;
+  const std::uint64_t segment = slots_.begin()->first / kSegmentBytes;
+  std::uint64_t bytes = 0;
+  for (const auto& [offset, size] : slots_) {
+    if (offset / kSegmentBytes != segment) break;
+    bytes += size;
+  }
+  return bytes;
+}
+
 Result<MemorySwap::Slot> MemorySwap::push(std::uint64_t bytes) {
   const std::uint64_t offset = find_room(bytes);
   if (bytes == 0 || offset == kNowhere) {
-    return Error{ErrorCode::kNoMemory, 0, "in-memory swap",
-                 std::to_string(bytes) + " bytes do not fit into its " +
-                     std::to_string(range_.size())};
+    return Error{
+        ErrorCode::kNoMemory, 0, "in-memory swap",
+        std::to_string(bytes) + " bytes do not fit into its " + std::to_string(range_.size())};
   }
   const Slot slot{offset, bytes};
   if (Result<void> held = hold(slot); !held) return held.error();

@@ -40,6 +40,8 @@ class MemorySwap {
     return segments_held_ * actors::kSegmentBytes;
   }
   [[nodiscard]] std::uint64_t used_bytes() const noexcept { return used_; }
+  // Bytes in use in the lowest segment that has memory; 0 where none has.
+  [[nodiscard]] std::uint64_t lowest_segment_bytes() const noexcept;
   [[nodiscard]] std::size_t slots() const noexcept { return slots_.size(); }
 
  private:

@@ -84,6 +84,8 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   prefill.actor->connect({coordinator.template port<actors::LayerComputed>(),
                           coordinator.template port<actors::TokenReady>()},
                          prefill.template port<actors::StageComputed>());
+  ports.read_unit = reader.template port<actors::ReadUnit>();
+  ports.decode = decode;
   ports.read_rows = reader.template port<actors::ReadRows>();
   ports.write = writer.template port<actors::WriteChunk>();
   ports.compute = prefill.template port<actors::ComputeTokens>();

@@ -11,7 +11,9 @@
 
 namespace mzcache::engine {
 
-enum class EvictionOrder : std::uint8_t { kBackwardOut, kForwardOut, kRandomOut };
+// kOptimal leaves backward too, but weighs the whole request at once instead of stage by stage
+// (planner_optimal.h).
+enum class EvictionOrder : std::uint8_t { kBackwardOut, kForwardOut, kRandomOut, kOptimal };
 enum class EvictionPaths : std::uint8_t { kHybrid, kMemory, kStorage };
 
 // Rates of the two restore paths, bytes of chunk or weights per second.
@@ -82,7 +84,10 @@ class EvictionPlanner {
 };
 
 // The paper's four stages with a fractional r, which is carried by balancing what the two restore
-// paths owe rather than by counting (so it follows from the residency alone).
+// paths owe rather than by counting (so it follows from the residency alone); or, with
+// EvictionOrder::kOptimal, the shortest restore time.
 [[nodiscard]] std::unique_ptr<EvictionPlanner> make_planner(const PlannerOptions& options);
+// The evaluation's baseline: whole layers, the last first, to storage only.
+[[nodiscard]] std::unique_ptr<EvictionPlanner> make_partial_offload_planner();
 
 }  // namespace mzcache::engine

@@ -2,6 +2,7 @@
 // once, on the coordinator's thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,10 @@ struct GenerateResult {
   std::vector<float> rows;  // Evaluate: one row per wanted position
 };
 
+// Set when the request is cancelled, before the CancelRequest is sent: that one may come from
+// another thread and overtake the request. May be empty.
+using Cancelled = std::shared_ptr<const std::atomic<bool>>;
+
 struct OpenContext {
   std::uint32_t context = 0;
   std::uint32_t tokens_max = 0;
@@ -47,28 +52,31 @@ struct ResetContext {
 };
 struct GenerateRequest {
   std::uint64_t id = 0;
+  Cancelled cancelled;
   std::uint32_t context = 0;
-  std::vector<Token> tokens;                  // appended to the context, then computed
+  std::vector<Token> tokens;  // appended to the context, then computed
   // Where set, makes `tokens` when the turn begins, from the context before it.
   std::function<std::vector<Token>(std::span<const Token> context)> make_tokens;
-  std::shared_ptr<TokenSource> source;        // empty: nothing is generated
-  std::vector<std::uint32_t> positions;       // rows wanted, offsets into `tokens`, ascending
+  std::shared_ptr<TokenSource> source;   // empty: nothing is generated
+  std::vector<std::uint32_t> positions;  // rows wanted, offsets into `tokens`, ascending
   std::uint32_t slice_tokens = 512;
-  bool resume_after_evict = false;            // pauses instead of ending
-  actors::Nanoseconds accepted{0};            // when the message came
+  bool resume_after_evict = false;  // pauses instead of ending
+  actors::Nanoseconds accepted{0};  // when the message came
   std::function<void(GenerateResult)> done;
 };
 struct EvictRequest {
   std::uint64_t id = 0;
   std::uint64_t bytes = 0;
-  double percent = -1;  // ≥ 0: of the footprint, bytes is ignored
+  double percent = -1;              // ≥ 0: of the footprint, bytes is ignored
   actors::Nanoseconds deadline{0};  // from `accepted`; 0: none
   actors::Nanoseconds accepted{0};
   std::function<void(Error, EvictReport)> done;
 };
 struct RestoreRequest {
   std::uint64_t id = 0;
+  Cancelled cancelled;
   std::uint64_t bytes = 0;  // only the first of what is missing; 0: everything
+  bool keep_copies = true;  // false: forms of resident chunks are given up at the end
   actors::Nanoseconds accepted{0};
   std::function<void(Error, RestoreReport)> done;
 };

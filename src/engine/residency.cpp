@@ -64,6 +64,14 @@ void Residency::drop_stored(UnitRecord& record) {
   record.stored.reset();
 }
 
+void Residency::drop_copies() {
+  for_each([this](UnitId, UnitRecord& record) {
+    if (!record.resident || record.moving) return;
+    drop_compressed(record);
+    drop_stored(record);
+  });
+}
+
 std::optional<Origin> Residency::origin(UnitId unit) const {
   if (unit.kind == UnitKind::kWeights) {
     return actors::FileOrigin{model_.layer[unit.layer].ranges, std::nullopt};
@@ -115,8 +123,9 @@ PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encode
       const auto& context = cache.contexts().at(unit.context);
       const std::uint32_t tokens = std::max(
           1U, context.tokens_in_chunk(unit.chunk, model_.chunk_layout().tokens));
-      planned.compressed_bytes = record.compressed
-                                     ? record.compressed->slot.bytes
+      planned.stored_compressed = record.stored && record.stored->encoded;
+      planned.compressed_bytes = record.compressed           ? record.compressed->slot.bytes
+                                 : planned.stored_compressed ? record.stored->bytes
                                      : encoded_bytes * tokens / model_.chunk_layout().tokens;
       planned.compressed_clean = record.compressed.has_value();
       planned.stored_clean = record.stored.has_value();

@@ -61,6 +61,8 @@ class Residency {
   void forget_forms(actors::UnitId unit);
   void drop_compressed(UnitRecord& record);
   void drop_stored(UnitRecord& record);
+  // Nothing is kept beside resident units.
+  void drop_copies();
 
   // How a unit that is not resident comes back; nothing where its content is lost.
   [[nodiscard]] std::optional<actors::Origin> origin(actors::UnitId unit) const;

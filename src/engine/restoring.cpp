@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <variant>
 
 namespace mzcache::engine {
 namespace {
@@ -64,7 +65,10 @@ void Restoring::pump() {
       run.push_back(unit);
       bytes += size;
     }
-    if (on_way_ > 0 && bytes_on_way_ + bytes > state_.options.restore_bytes_in_flight) return;
+    if (on_way_ > 0 && !state_.options.allocate_first &&
+        bytes_on_way_ + bytes > state_.options.restore_bytes_in_flight) {
+      return;
+    }
     for (const UnitId& unit : run) waiting_.erase(unit);
     ask(std::move(run));
   }
@@ -79,7 +83,11 @@ void Restoring::ask(std::vector<UnitId> run) {
     state_.residency[unit].moving = true;
     bytes_on_way_ += state_.residency.unit_bytes(unit);
     ++on_way_;
-    message.origins.push_back(origin ? std::move(*origin) : actors::Origin(actors::FreshOrigin{}));
+    actors::Origin from = origin ? std::move(*origin) : actors::Origin(actors::FreshOrigin{});
+    if (state_.options.allocate_first) {
+      held_.emplace_back(unit, std::exchange(from, actors::HeldOrigin{}));
+    }
+    message.origins.push_back(std::move(from));
   }
   message.units = std::move(run);
   const std::size_t allocator = state_.allocator_of(message.units.front());
@@ -94,12 +102,51 @@ void Restoring::arrived(UnitId unit) {
 
 void Restoring::on(const actors::UnitsAllocated& message) {
   report_.allocate_ms += to_ms(message.busy);
-  if (message.error.code == ErrorCode::kOk) return;
-  for (const UnitId unit : message.units) {
-    state_.residency[unit].moving = false;
-    arrived(unit);
+  if (message.error.code != ErrorCode::kOk) {
+    for (const UnitId unit : message.units) {
+      std::erase_if(held_, [&](const auto& held) { return held.first == unit; });
+      state_.residency[unit].moving = false;
+      arrived(unit);
+    }
+  } else {
+    for (const UnitId unit : message.units) {
+      report_.bytes_allocated += state_.residency.unit_bytes(unit);
+    }
+    if (state_.options.allocate_first) {
+      held_allocated_ += static_cast<std::uint32_t>(message.units.size());
+    }
+  }
+  if (!held_.empty() && held_allocated_ == held_.size()) fill_held();
+}
+
+// All memory is there: now the contents, in forward order.
+void Restoring::fill_held() {
+  std::size_t next_decompressor = 0;
+  std::vector<UnitId> fresh;
+  for (auto& [unit, origin] : held_) {
+    if (auto* encoded = std::get_if<actors::MemoryOrigin>(&origin)) {
+      actors::DecodeChunk decode;
+      decode.unit = unit;
+      decode.encoded = encoded->encoded;
+      decode.checksum = encoded->checksum;
+      decode.token_count = encoded->token_count;
+      state_.ports.decode[next_decompressor++ % state_.ports.decode.size()].send(
+          std::move(decode));
+    } else if (std::holds_alternative<actors::FreshOrigin>(origin)) {
+      fresh.push_back(unit);
+    } else {
+      state_.ports.read_unit.send(actors::ReadUnit{unit, std::move(origin)});
+    }
+  }
+  held_.clear();
+  held_allocated_ = 0;
+  for (const UnitId unit : fresh) {
+    actors::UnitReady ready;
+    ready.unit = unit;
+    on(ready);
   }
 }
+
 
 void Restoring::on(const actors::UnitReady& message) {
   UnitRecord& record = state_.residency[message.unit];

@@ -48,9 +48,13 @@ class Restoring {
   };
   void ask(std::vector<actors::UnitId> run);
   void arrived(actors::UnitId unit);
+  void fill_held();
 
   EngineState& state_;
   std::set<actors::UnitId, ForwardOrder> waiting_;
+  // Units that get memory first, with where they come from, in forward order.
+  std::vector<std::pair<actors::UnitId, actors::Origin>> held_;
+  std::uint32_t held_allocated_ = 0;
   std::uint64_t bytes_on_way_ = 0;
   std::uint32_t on_way_ = 0;
   RestoreReport report_;

@@ -1,20 +1,43 @@
 #include "mzcache/runtime.h"
 
 #include <future>
+#include <memory>
 #include <utility>
 
 #include "engine/runtime_impl.h"
 
 namespace mzcache {
 
+namespace {
+
+// Posts the request that `make` builds around a callback, and waits for what the callback is given.
+// The promise belongs to the callback: this thread may go on, and end the scope of anything it
+// holds, while the coordinator is still inside set_value().
+template <class Value, class Make>
+Value ask_coordinator(engine::Wiring& wiring, Make make) {
+  auto promise = std::make_shared<std::promise<Value>>();
+  std::future<Value> answer = promise->get_future();
+  wiring.coordinator().post(
+      make([promise = std::move(promise)](Value value) { promise->set_value(std::move(value)); }));
+  return answer.get();
+}
+
+}  // namespace
+
 const char* stop_reason_name(StopReason reason) noexcept {
   switch (reason) {
-    case StopReason::kEos: return "eos";
-    case StopReason::kLength: return "length";
-    case StopReason::kStop: return "stop";
-    case StopReason::kCancelled: return "cancelled";
-    case StopReason::kEvicted: return "evicted";
-    case StopReason::kContextFull: return "context_full";
+    case StopReason::kEos:
+      return "eos";
+    case StopReason::kLength:
+      return "length";
+    case StopReason::kStop:
+      return "stop";
+    case StopReason::kCancelled:
+      return "cancelled";
+    case StopReason::kEvicted:
+      return "evicted";
+    case StopReason::kContextFull:
+      return "context_full";
   }
   return "";
 }
@@ -29,7 +52,8 @@ RuntimeImpl::RuntimeImpl(Config config, engine::NoticeSink notice)
 RuntimeImpl::~RuntimeImpl() { shut_down(); }
 
 void RuntimeImpl::load(const std::string& file) {
-  if (access()) throw Exception({ErrorCode::kNotYet, 0, "load", file + ": a runtime holds one model"});
+  if (access())
+    throw Exception({ErrorCode::kNotYet, 0, "load", file + ": a runtime holds one model"});
   load_begin_ = now();
   const engine::GgufFile gguf = value_or_throw(engine::GgufFile::open(file));
   auto wiring = value_or_throw(engine::Wiring::create(gguf, config_, notice_, timeline_));
@@ -48,9 +72,8 @@ void RuntimeImpl::shut_down() {
     wiring = std::move(wiring_);
   }
   if (wiring == nullptr) return;
-  std::promise<void> done;
-  wiring->coordinator().post(engine::Shutdown{[&done] { done.set_value(); }});
-  done.get_future().wait();
+  ask_coordinator<bool>(*wiring,
+                        [](auto answer) { return engine::Shutdown{[answer] { answer(true); }}; });
 }
 
 RuntimeImpl::Access RuntimeImpl::access() {
@@ -82,12 +105,9 @@ Session RuntimeImpl::open_session(const SessionOptions& options) {
     session.id = ++sessions_;
     templates_[session.id] = std::move(chosen);
   }
-  std::promise<Error> opened;
-  wiring->coordinator().post(engine::OpenContext{
-      session.id, limit, [&opened](Error error) { opened.set_value(std::move(error)); }});
-  if (Error error = opened.get_future().get(); error.code != ErrorCode::kOk) {
-    throw Exception(std::move(error));
-  }
+  Error error = ask_coordinator<Error>(
+      *wiring.get(), [&](auto answer) { return engine::OpenContext{session.id, limit, answer}; });
+  if (error.code != ErrorCode::kOk) throw Exception(std::move(error));
   return session;
 }
 
@@ -101,12 +121,13 @@ LoadReport RuntimeImpl::load_report() {
   const Access wiring = loaded();
   LoadReport report;
   report.metadata_ms = metadata_ms_;
-  std::promise<std::pair<actors::Nanoseconds, actors::Nanoseconds>> times;
-  wiring->coordinator().post(engine::StatusRequest{[&](const StatusReport&) {
-    const engine::Coordinator& coordinator = wiring->coordinator_actor();
-    times.set_value({coordinator.first_ready(), coordinator.first_token()});
-  }});
-  const auto [ready, token] = times.get_future().get();
+  using Times = std::pair<actors::Nanoseconds, actors::Nanoseconds>;
+  const auto [ready, token] = ask_coordinator<Times>(*wiring.get(), [&](auto answer) {
+    return engine::StatusRequest{[answer, wiring = wiring.get()](const StatusReport&) {
+      const engine::Coordinator& coordinator = wiring->coordinator_actor();
+      answer({coordinator.first_ready(), coordinator.first_token()});
+    }};
+  });
   const auto since_load = [&](actors::Nanoseconds time) {
     return time.count() == 0 ? 0.0 : static_cast<double>((time - load_begin_).count()) / 1e6;
   };
@@ -138,9 +159,7 @@ Model Runtime::load(const std::string& file) {
 
 LoadReport Runtime::load_report() const { return impl_->load_report(); }
 
-DeviceSummary Runtime::device() const {
-  return impl_->loaded()->device();
-}
+DeviceSummary Runtime::device() const { return impl_->loaded()->device(); }
 
 void Runtime::start_trace() {
   impl_->timeline().clear();

@@ -1,5 +1,7 @@
 // From the public messages to the coordinator's requests, and back to completions.
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,7 +34,7 @@ void finish(const CompletionPtr<Report>& completion, const Error& error, Report 
 // Completes where no model is there to send to.
 template <class Report>
 RuntimeImpl::Access wiring_or_refuse(const std::shared_ptr<RuntimeImpl>& impl,
-                                 const CompletionPtr<Report>& completion) {
+                                     const CompletionPtr<Report>& completion) {
   RuntimeImpl::Access wiring = impl->access();
   if (!wiring) {
     complete(completion,
@@ -46,8 +48,13 @@ template <class Report>
 std::uint64_t new_request(const std::shared_ptr<RuntimeImpl>& impl,
                           const CompletionPtr<Report>& completion) {
   const std::uint64_t id = impl->next_request();
-  completion->request->store(id);
+  completion->request->id.store(id);
   return id;
+}
+
+template <class Report>
+std::shared_ptr<const std::atomic<bool>> cancelled_flag(const CompletionPtr<Report>& completion) {
+  return {completion->request, &completion->request->cancelled};
 }
 
 // The turn's tokens, made when it begins: a template needs to know what came before.
@@ -55,8 +62,8 @@ std::function<std::vector<Token>(std::span<const Token>)> turn_maker(
     const std::shared_ptr<RuntimeImpl>& impl, const Generate& message) {
   auto tokenizer = impl->tokenizer();
   auto chat = message.options.raw ? nullptr : impl->chat_template(message.session);
-  return [tokenizer, chat, prompt = message.prompt, system = message.options.system](
-             std::span<const Token> context) {
+  return [tokenizer, chat, prompt = message.prompt,
+          system = message.options.system](std::span<const Token> context) {
     if (chat == nullptr) {
       return tokenizer->encode(prompt, {.parse_special = true, .add_bos = context.empty()});
     }
@@ -68,15 +75,14 @@ std::function<std::vector<Token>(std::span<const Token>)> turn_maker(
 }  // namespace
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
-           CompletionPtr<EvictReport> completion) {
+           const CompletionPtr<EvictReport>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   engine::EvictRequest request;
   request.id = new_request(impl, completion);
   request.bytes = message.amount.bytes;
   request.percent = message.amount.percent;
-  request.deadline =
-      actors::Nanoseconds(static_cast<std::int64_t>(message.deadline_ms * 1e6));
+  request.deadline = actors::Nanoseconds(static_cast<std::int64_t>(message.deadline_ms * 1e6));
   request.accepted = impl->now();
   request.done = [completion](const Error& error, EvictReport report) {
     finish(completion, error, std::move(report));
@@ -85,12 +91,14 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
-           CompletionPtr<RestoreReport> completion) {
+           const CompletionPtr<RestoreReport>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   engine::RestoreRequest request;
   request.id = new_request(impl, completion);
+  request.cancelled = cancelled_flag(completion);
   request.bytes = message.bytes;
+  request.keep_copies = message.keep_copies;
   request.accepted = impl->now();
   request.done = [completion](const Error& error, RestoreReport report) {
     finish(completion, error, std::move(report));
@@ -99,7 +107,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
-           CompletionPtr<Answer> completion) {
+           const CompletionPtr<Answer>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   std::function<void(std::string)> show;
@@ -111,6 +119,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
   auto source = std::make_shared<AnswerSource>(impl->tokenizer(), message.options, std::move(show));
   engine::GenerateRequest request;
   request.id = new_request(impl, completion);
+  request.cancelled = cancelled_flag(completion);
   request.context = message.session.id;
   if (message.tokens.empty()) {
     request.make_tokens = turn_maker(impl, message);
@@ -130,7 +139,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
-           CompletionPtr<LogitRows> completion) {
+           const CompletionPtr<LogitRows>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   for (const std::uint32_t position : message.positions) {
@@ -148,6 +157,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
   order.erase(std::unique(order.begin(), order.end()), order.end());
   engine::GenerateRequest request;
   request.id = new_request(impl, completion);
+  request.cancelled = cancelled_flag(completion);
   request.context = message.session.id;
   request.tokens = std::move(message.tokens);
   request.positions = order;
@@ -177,26 +187,25 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
 }
 
 void start(const std::shared_ptr<RuntimeImpl>& impl, Status,
-           CompletionPtr<StatusReport> completion) {
-  const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
-  if (!wiring) return;
-  wiring->coordinator().post(engine::StatusRequest{[wiring = wiring.get(), completion](StatusReport report) {
-    report.scratch_bytes += wiring->scratch_bytes();
-    const std::uint64_t ours =
-        report.resident.bytes + report.memory_swap_bytes + report.scratch_bytes;
-    report.floor_bytes = report.process_bytes > ours ? report.process_bytes - ours : 0;
-    finish(completion, {}, std::move(report));
-  }});
-}
-
-void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message,
-           CompletionPtr<Done> completion) {
+           const CompletionPtr<StatusReport>& completion) {
   const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
   if (!wiring) return;
   wiring->coordinator().post(
-      engine::ResetContext{message.session.id, [completion](const Error& error) {
-                             finish(completion, error, Done{});
-                           }});
+      engine::StatusRequest{[wiring = wiring.get(), completion](StatusReport report) {
+        report.scratch_bytes += wiring->scratch_bytes();
+        const std::uint64_t ours =
+            report.resident.bytes + report.memory_swap_bytes + report.scratch_bytes;
+        report.floor_bytes = report.process_bytes > ours ? report.process_bytes - ours : 0;
+        finish(completion, {}, std::move(report));
+      }});
+}
+
+void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message,
+           const CompletionPtr<Done>& completion) {
+  const RuntimeImpl::Access wiring = wiring_or_refuse(impl, completion);
+  if (!wiring) return;
+  wiring->coordinator().post(engine::ResetContext{
+      message.session.id, [completion](const Error& error) { finish(completion, error, Done{}); }});
 }
 
 void cancel(const std::weak_ptr<RuntimeImpl>& weak, std::uint64_t request) {

@@ -1,10 +1,10 @@
 #include "engine/wiring.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "engine/pipeline.h"
+#include "engine/wiring_options.h"
 
 namespace mzcache::engine {
 namespace {
@@ -14,63 +14,6 @@ constexpr std::uint64_t kSwapContexts = 4;
 constexpr std::uint64_t kSwapRangeMin = std::uint64_t{64} << 20;
 constexpr std::uint64_t kSwapRangeMax = std::uint64_t{64} << 30;
 
-actors::CoreClass core_class(const std::string& name) {
-  if (name == "big") return actors::CoreClass::kBig;
-  if (name == "middle") return actors::CoreClass::kMiddle;
-  if (name == "little") return actors::CoreClass::kLittle;
-  return actors::CoreClass::kAny;
-}
-
-actors::Placement to_placement(const Config::Placement& config) {
-  using actors::ActorKind;
-  const std::array<std::pair<ActorKind, const PlacementConfig*>, 6> kinds{{
-      {ActorKind::kStorageReader, &config.storage_reader},
-      {ActorKind::kStorageWriter, &config.storage_writer},
-      {ActorKind::kDecompressor, &config.decompressor},
-      {ActorKind::kCompressor, &config.compressor},
-      {ActorKind::kAllocator, &config.allocator},
-      {ActorKind::kPrefill, &config.prefill},
-  }};
-  actors::Placement placement;
-  for (const auto& [kind, rule] : kinds) {
-    placement[kind] = {core_class(rule->cores), rule->core_ids, rule->workers};
-  }
-  return placement;
-}
-
-EvictionOrder to_order(const std::string& name) {
-  if (name == "forward-out") return EvictionOrder::kForwardOut;
-  if (name == "random-out") return EvictionOrder::kRandomOut;
-  return EvictionOrder::kBackwardOut;
-}
-
-EvictionPaths to_paths(const std::string& name) {
-  if (name == "memory") return EvictionPaths::kMemory;
-  if (name == "storage") return EvictionPaths::kStorage;
-  return EvictionPaths::kHybrid;
-}
-
-PlannerOptions to_planner_options(const Config& config, const gpu::DeviceInfo& device) {
-  PlannerOptions options;
-  options.order = to_order(config.policy.order);
-  options.paths = to_paths(config.policy.paths);
-  options.seed = config.policy.seed;
-  options.cpu_price = config.policy.cpu_price >= 0 ? config.policy.cpu_price
-                      : device.cpu                 ? 1.0
-                                                   : 0.0;
-  options.cores = std::max(1U, device.compute_units);
-  options.lossless_only = config.memory.codec == "none";
-  return options;
-}
-
-RestoreProfile to_profile(const Config::Profile& config) {
-  RestoreProfile profile;
-  if (config.read_bytes_per_s > 0) profile.read_bytes_per_s = config.read_bytes_per_s;
-  if (config.decode_bytes_per_s > 0) profile.decode_bytes_per_s = config.decode_bytes_per_s;
-  if (config.allocate_bytes_per_s > 0) profile.allocate_bytes_per_s = config.allocate_bytes_per_s;
-  return profile;
-}
-
 EngineOptions to_engine_options(const Config& config, const actors::ModelDescription& model,
                                 std::uint32_t slice_tokens_max) {
   EngineOptions options;
@@ -79,6 +22,8 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.memory_swap_max_bytes = config.memory.memory_swap_max_bytes;
   options.slice_tokens_max = slice_tokens_max;
   options.lossless_only = config.memory.codec == "none";
+  options.allocate_first = !(config.overlap.allocation && config.overlap.reload);
+  options.compute_last = !(config.overlap.prefill && config.overlap.reload);
   options.keep_compressed = config.memory.keep_compressed;
   options.resume_delay =
       actors::Nanoseconds(static_cast<std::int64_t>(config.policy.resume_delay_s * 1e9));
@@ -121,6 +66,7 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const GgufFile& file, const Confi
   wiring->codec_ = std::move(*codec);
   if (Result<void> opened = wiring->open_storage(config, notice); !opened) return opened.error();
   if (Result<void> opened = wiring->open_device(config, notice); !opened) return opened.error();
+  wiring->know_profile(config, notice);
   if (Result<void> started = wiring->start(config, timeline); !started) return started.error();
   return wiring;
 }
@@ -128,14 +74,25 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const GgufFile& file, const Confi
 Wiring::~Wiring() {
   timer_.reset();
   if (dispatcher_ != nullptr) dispatcher_->stop();
+  // What restores have taught; the next start finds it. Where it cannot be written it is learnt
+  // again.
+  if (state_ == nullptr || kept_profile_.file.empty() || !state_->rates.changed()) return;
+  learn_from(state_->rates, kept_profile_.profile);
+  static_cast<void>(save_profile(kept_profile_.file, kept_profile_.profile));
+}
+
+void Wiring::know_profile(const Config& config, const NoticeSink& notice) {
+  if (profile_given(config)) return;
+  Result<ObtainedProfile> obtained = obtain_profile(config, *device_, &model_, false, notice);
+  if (obtained) {
+    kept_profile_ = std::move(*obtained);
+  } else if (notice) {
+    notice(obtained.error().message() + "; plans are made with assumed rates");
+  }
 }
 
 Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice) {
-  gpu::DeviceOptions options;
-  options.name = config.device.name;
-  options.kernels = config.device.kernels;
-  options.pin_workers = config.device.pin_workers;
-  Result<std::unique_ptr<gpu::Device>> device = gpu::Device::open(options);
+  Result<std::unique_ptr<gpu::Device>> device = gpu::Device::open(to_device_options(config));
   if (!device) return device.error();
   device_ = std::move(*device);
   device_summary_ = summarize_device(device_->info());
@@ -143,14 +100,10 @@ Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice)
   if (!program) return program.error();
   program_ = std::move(*program);
 
-  gpu::UnitSizes sizes;
-  for (const auto& layer : model_.layer) sizes.weights_bytes.push_back(layer.unit_bytes);
-  sizes.head_bytes = model_.head.unit_bytes;
-  sizes.chunk_bytes = model_.chunk_bytes();
   gpu::UnitMemory::Options memory_options;
   memory_options.huge_pages = config.memory.huge_pages;
   Result<std::unique_ptr<gpu::UnitMemory>> memory =
-      gpu::UnitMemory::create(*device_, sizes, memory_options);
+      gpu::UnitMemory::create(*device_, unit_sizes(model_), memory_options);
   if (!memory) return memory.error();
   memory_ = std::move(*memory);
   Result<std::unique_ptr<actors::ComputeQueue>> queue =
@@ -164,17 +117,11 @@ Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice)
 }
 
 Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice) {
-  io::StorageOptions options;
-  options.block = config.storage.block;
-  options.depth = config.storage.depth;
-  options.direct = config.storage.direct;
-  options.engine = config.storage.engine;
-  options.limit_bytes_per_s = config.storage.limit_bytes_per_s;
-  options.swap_directory = config.memory.swap_directory;
-  options.swap_bytes_max = config.memory.swap_file_max;
-  options.notice = [notice](const std::string& line) {
-    if (notice) notice(line);
-  };
+  if (config.memory.swap_file_max > 0) {
+    Result<void> usable = io::check_swap_directory(config.memory.swap_directory);
+    if (!usable) return usable;
+  }
+  const io::StorageOptions options = to_storage_options(config, notice);
   Result<std::shared_ptr<io::StorageFiles>> files =
       io::StorageFiles::open(model_.file, options);
   if (!files) return files.error();
@@ -193,20 +140,21 @@ Result<void> Wiring::start(const Config& config, actors::Timeline& timeline) {
   const actors::Placement placement = to_placement(config.placement);
   dispatcher_ = std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
   planner_ = make_planner(to_planner_options(config, device_->info()));
+  EngineOptions options = to_engine_options(config, model_, queue_->slice_tokens_max());
+  options.allocators = worker_count(placement, actors::ActorKind::kAllocator);
+  options.decompressors = worker_count(placement, actors::ActorKind::kDecompressor);
   state_ = std::make_unique<EngineState>(
-      model_, *memory_, *codec_, *planner_, to_profile(config.profile), dispatcher_->clock(),
-      to_engine_options(config, model_, queue_->slice_tokens_max()));
+      model_, *memory_, *codec_, *planner_, planner_profile(config, kept_profile_.profile),
+      dispatcher_->clock(), options);
+  state_->rates =
+      RateHistory(kept_profile_.profile.alone, kept_profile_.profile.busy, given_rates(config));
   timer_ = std::make_unique<ThreadTimer>();
   state_->timer = timer_.get();
   if (Result<void> reserved = state_->swap.reserve(state_->options.swap_range_bytes); !reserved) {
     return reserved;
   }
-  const auto workers = [&](actors::ActorKind kind) {
-    return std::max(1U, placement[kind].workers);  // auto: one, as measured on two cores
-  };
-  const WorkerCounts counts{workers(actors::ActorKind::kAllocator),
-                            workers(actors::ActorKind::kDecompressor),
-                            workers(actors::ActorKind::kCompressor)};
+  const WorkerCounts counts{state_->options.allocators, state_->options.decompressors,
+                            worker_count(placement, actors::ActorKind::kCompressor)};
   try {
     coordinator_ = spawn_pipeline(*dispatcher_, *state_, shape_,
                                   {*memory_, *reads_, *writes_, *queue_}, counts);

@@ -11,6 +11,8 @@
 #include "engine/coordinator.h"
 #include "engine/engine_state.h"
 #include "engine/gguf.h"
+#include "engine/wiring_options.h"
+#include "engine/wiring_profile.h"
 #include "engine/wiring_timer.h"
 #include "gpu/compute_queue.h"
 #include "io/storage.h"
@@ -18,8 +20,6 @@
 #include "mzcache/model_info.h"
 
 namespace mzcache::engine {
-
-using NoticeSink = std::function<void(std::string_view)>;
 
 class Wiring {
  public:
@@ -48,6 +48,8 @@ class Wiring {
   Wiring() = default;
   [[nodiscard]] Result<void> open_device(const Config& config, const NoticeSink& notice);
   [[nodiscard]] Result<void> open_storage(const Config& config, const NoticeSink& notice);
+  // From its file, or measured. Never fails: plans can be made with assumed rates.
+  void know_profile(const Config& config, const NoticeSink& notice);
   [[nodiscard]] Result<void> start(const Config& config, actors::Timeline& timeline);
 
   actors::ModelDescription model_;
@@ -62,6 +64,7 @@ class Wiring {
   std::unique_ptr<actors::BlockDevice> writes_;
   std::shared_ptr<const actors::KvCodec> codec_;
   std::unique_ptr<EvictionPlanner> planner_;
+  ObtainedProfile kept_profile_;
   std::unique_ptr<EngineState> state_;
   std::unique_ptr<actors::ThreadedDispatcher> dispatcher_;  // joined first
   actors::Ref<Coordinator> coordinator_;

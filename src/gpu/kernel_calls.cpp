@@ -98,12 +98,12 @@ void KernelCalls::set(cl_kernel kernel, cl_uint index, float value) {
 }
 void KernelCalls::set(cl_kernel kernel, cl_uint index, const ScratchBuffer& buffer) {
   cl_mem memory = buffer.memory();
-  note(clSetKernelArg(kernel, index, sizeof memory, &memory));
+  note(clSetKernelArg(kernel, index, sizeof(cl_mem), &memory));
 }
 void KernelCalls::set(cl_kernel kernel, cl_uint index, const KernelAddress& address) {
   if (device_.info().mode == MemoryMode::kBuffers) {
     cl_mem memory = address.buffer;
-    note(clSetKernelArg(kernel, index, sizeof memory, &memory));
+    note(clSetKernelArg(kernel, index, sizeof(cl_mem), &memory));
   } else {
     note(clSetKernelArgSVMPointer(kernel, index, address.pointer));
   }

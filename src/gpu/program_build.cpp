@@ -65,7 +65,7 @@ bool set_idle_arguments(const Device& device, const cl::Kernel& kernel, const cl
       status = clSetKernelArgSVMPointer(kernel(), i, svm_block);
     } else {
       const cl_mem handle = block();
-      status = clSetKernelArg(kernel(), i, sizeof handle, &handle);
+      status = clSetKernelArg(kernel(), i, sizeof(cl_mem), &handle);
     }
     if (status != CL_SUCCESS) return false;
   }

@@ -46,7 +46,7 @@ StopFlag::~StopFlag() {
 cl_int StopFlag::set_argument(cl_kernel kernel, cl_uint index) const noexcept {
   if (buffer_() != nullptr) {
     cl_mem memory = buffer_();
-    return clSetKernelArg(kernel, index, sizeof memory, &memory);
+    return clSetKernelArg(kernel, index, sizeof(cl_mem), &memory);
   }
   const void* word = shared_ != nullptr ? static_cast<const void*>(shared_) : &host_;
   return clSetKernelArgSVMPointer(kernel, index, word);

@@ -117,6 +117,18 @@ void release_pages(std::byte* begin, std::uint64_t bytes) noexcept {
   (void)advise(begin, bytes, MADV_DONTNEED);
 }
 
+std::byte* map_pages(std::uint64_t bytes) noexcept {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(mapped);
+  (void)advise(begin, bytes, MADV_DONTDUMP);
+  (void)advise(begin, bytes, MADV_DONTFORK);
+  return begin;
+}
+
+void unmap_pages(std::byte* begin, std::uint64_t bytes) noexcept { munmap(begin, bytes); }
+
 std::uint64_t process_pss_bytes() noexcept {
   const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
   if (file < 0) return 0;

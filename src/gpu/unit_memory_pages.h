@@ -46,6 +46,11 @@ class PageReservation {
 // not collapsed again by the kernel, which would bring the released half back.
 void release_pages(std::byte* begin, std::uint64_t bytes) noexcept;
 
+// A mapping of its own with memory in it, for a short time; null where memory is short. Like a
+// reservation neither in core dumps nor copied to children.
+[[nodiscard]] std::byte* map_pages(std::uint64_t bytes) noexcept;
+void unmap_pages(std::byte* begin, std::uint64_t bytes) noexcept;
+
 // The process's proportional share of memory, bytes; 0 where the system does not say.
 [[nodiscard]] std::uint64_t process_pss_bytes() noexcept;
 

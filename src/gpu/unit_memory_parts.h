@@ -17,8 +17,8 @@ namespace mzcache::gpu {
 [[nodiscard]] bool is_run(std::span<const actors::UnitId> run) noexcept;
 [[nodiscard]] std::string unit_name(actors::UnitId unit);  // "KV chunk 3 of layer 2, context 0"
 
-// The in-memory swap's range: addresses once, memory segment by segment (a huge page each). Different
-// segments may be used from different threads.
+// The in-memory swap's range: addresses once, memory segment by segment (a huge page each).
+// Different segments may be used from different threads.
 class SwapRange {
  public:
   SwapRange(bool huge, PopulateFault fault) : huge_(huge), fault_(std::move(fault)) {}
@@ -51,6 +51,12 @@ class UnitMemoryBase : public UnitMemory {
     return swap_.populate(index);
   }
   void release_segment(std::size_t index) noexcept final { swap_.release(index); }
+  [[nodiscard]] std::byte* take_staging(std::uint64_t bytes) noexcept final {
+    return map_pages(bytes);
+  }
+  void give_staging(std::byte* staging, std::uint64_t bytes) noexcept final {
+    unmap_pages(staging, bytes);
+  }
   [[nodiscard]] std::uint64_t process_bytes() const noexcept final { return process_pss_bytes(); }
 
  protected:

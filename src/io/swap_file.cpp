@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -50,6 +51,15 @@ int create_unnamed(const std::string& directory, int flags, bool no_tmpfile) {
 }
 
 }  // namespace
+
+Result<void> check_swap_directory(const std::string& directory) {
+  struct stat status{};
+  int failed = ::stat(directory.c_str(), &status) == 0 ? 0 : errno;
+  if (failed == 0 && !S_ISDIR(status.st_mode)) failed = ENOTDIR;
+  if (failed == 0 && ::access(directory.c_str(), W_OK | X_OK) != 0) failed = errno;
+  if (failed != 0) return io_error(failed, "memory.swap_directory", directory);
+  return {};
+}
 
 SwapFile::SwapFile(std::string directory, SwapOptions options)
     : directory_(std::move(directory)), options_(std::move(options)) {}

@@ -19,6 +19,10 @@ struct SwapOptions {
   std::uint64_t bytes_max = 0;  // what the file may reach; 0: as much as the disk takes
 };
 
+// Whether a swap file could be made in the directory, asked when it is configured rather than when
+// memory is short. The error names the directory and the reason; nothing is created.
+[[nodiscard]] Result<void> check_swap_directory(const std::string& directory);
+
 // Holds private text, so it never has a name that survives: O_TMPFILE, or created with mode 0600
 // and unlinked at once. It is there from the first grow() on, and nothing of it remains after the
 // process, however that ends. Every byte below size() is allocated on the disk, so a write there

@@ -96,6 +96,8 @@ class Conversation {
     engine.restore_run_bytes = 4096 * pick(1, 8);
     engine.slice_tokens_max = 64;
     engine.lossless_only = coin(0.2);
+    engine.allocate_first = coin(0.15);
+    engine.compute_last = coin(0.15);
     engine.keep_compressed = coin(0.4) ? 4096 * pick(1, 40) : 0;
     engine.resume_delay = Nanoseconds(static_cast<std::int64_t>(pick(0, 5'000'000)));
     const engine::WorkerCounts workers{static_cast<std::uint32_t>(pick(1, 3)),
@@ -127,7 +129,7 @@ class Conversation {
 
   void open() {
     auto answered = expect_answer("open");
-    post(engine::OpenContext{kContext, kContextTokens, [this, answered](Error error) {
+    post(engine::OpenContext{kContext, kContextTokens, [this, answered](const Error& error) {
                                answered();
                                if (error.code != ErrorCode::kOk) fail("open: " + error.message());
                              }});
@@ -169,7 +171,7 @@ class Conversation {
     request.accepted = world_->dispatcher().now();
     auto answered = expect_answer("generate");
     request.done = [this, answered, must_succeed,
-                    tokens = request.tokens](engine::GenerateResult result) {
+                    tokens = request.tokens](const engine::GenerateResult& result) {
       answered();
       check_answer(tokens, result, must_succeed);
     };
@@ -213,7 +215,7 @@ class Conversation {
     }
     if (coin(0.2)) request.deadline = Nanoseconds(static_cast<std::int64_t>(pick(1, 2'000'000)));
     auto answered = expect_answer("evict");
-    request.done = [this, answered](Error error, const EvictReport& report) {
+    request.done = [this, answered](const Error& error, const EvictReport& report) {
       answered();
       ++result_.evictions;
       if (shutting_down_ && error.code == ErrorCode::kCancelled) return;
@@ -245,7 +247,7 @@ class Conversation {
 
   void reset() {
     auto answered = expect_answer("reset");
-    post(engine::ResetContext{kContext, [this, answered](Error error) {
+    post(engine::ResetContext{kContext, [this, answered](const Error& error) {
                                 answered();
                                 if (error.code == ErrorCode::kOk) history_.clear();
                               }});

@@ -20,31 +20,42 @@ Result<void> SimCompute::begin_slice(const actors::ComputeSlice& slice) {
   return {};
 }
 
-void SimCompute::enqueue(std::function<void()> work, double share, std::uint64_t ticket) {
+Nanoseconds SimCompute::time_of(std::uint64_t bytes, double share) const {
+  const double time = machine_.device_bytes_per_s > 0
+                          ? static_cast<double>(bytes) / machine_.device_bytes_per_s * 1e9
+                          : static_cast<double>(machine_.layer_time.count()) * share;
+  return Nanoseconds(static_cast<std::int64_t>(time));
+}
+
+void SimCompute::enqueue(std::function<void()> work, Nanoseconds time, std::uint64_t ticket) {
   const Nanoseconds begin = std::max(dispatcher_.now(), busy_until_);
-  busy_until_ = begin + Nanoseconds(static_cast<std::int64_t>(
-                            static_cast<double>(machine_.layer_time.count()) * share));
+  busy_until_ = begin + time;
   ++queued_;
   dispatcher_.at(busy_until_, [this, work = std::move(work), ticket, begin] {
     --queued_;
     const bool stopped = stop_;
-    if (!stopped) work();
+    if (!stopped && machine_.content) work();
     if (ticket != 0) listener_({ticket, stopped, {}, begin, dispatcher_.now()});
   });
 }
 
 Result<void> SimCompute::enqueue_layer(std::uint32_t layer, actors::LayerStage stage,
                                        std::uint64_t ticket) {
+  // A third of a layer's weights project to Q, K, V.
+  const std::uint64_t weights = model_.layer[layer].unit_bytes;
   if (stage == actors::LayerStage::kProject) {
-    enqueue([this, layer] { project(layer); }, 0.3, ticket);
+    enqueue([this, layer] { project(layer); }, time_of(weights / 3, 0.3), ticket);
   } else {
-    enqueue([this, layer] { attend(layer); }, 0.7, ticket);
+    const std::uint64_t chunks = slice_.first_position / model_.chunk_tokens + 1;
+    enqueue([this, layer] { attend(layer); },
+            time_of(weights * 2 / 3 + chunks * model_.chunk_bytes(), 0.7), ticket);
   }
   return {};
 }
 
 Result<void> SimCompute::enqueue_head(std::uint64_t ticket) {
-  enqueue([this] { head(); }, 0.5, ticket);
+  logits_.assign(slice_.logit_rows.size() * model_.vocabulary, 0.0F);
+  enqueue([this] { head(); }, time_of(model_.head.unit_bytes, 0.5), ticket);
   return {};
 }
 

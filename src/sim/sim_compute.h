@@ -36,7 +36,8 @@ class SimCompute final : public actors::ComputeQueue {
   [[nodiscard]] std::uint32_t slice_tokens_max() const noexcept override { return 512; }
 
  private:
-  void enqueue(std::function<void()> work, double share, std::uint64_t ticket);
+  void enqueue(std::function<void()> work, actors::Nanoseconds time, std::uint64_t ticket);
+  [[nodiscard]] actors::Nanoseconds time_of(std::uint64_t bytes, double share) const;
   void project(std::uint32_t layer);
   void attend(std::uint32_t layer);
   void head();

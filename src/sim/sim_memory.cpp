@@ -35,7 +35,7 @@ Result<void> SimMemory::populate(std::span<const UnitId> run) {
       violate("populate beyond the context: " + actors::unit_name(unit));
     }
     const std::uint64_t size = size_of(unit);
-    if (!units_.emplace(unit, std::vector<std::byte>(size)).second) {
+    if (!units_.emplace(unit, std::vector<std::byte>(machine_.content ? size : 0)).second) {
       violate("populated twice: " + actors::unit_name(unit));
     }
     total += size;
@@ -58,14 +58,23 @@ void SimMemory::release(std::span<const UnitId> units) noexcept {
 
 std::span<std::byte> SimMemory::bytes(UnitId unit) noexcept {
   const auto found = units_.find(unit);
-  if (found != units_.end()) return found->second;
+  if (found != units_.end()) {
+    if (machine_.content) return found->second;
+    if (zeros_ == nullptr) {
+      std::uint64_t largest = std::max(model_.head.unit_bytes, model_.chunk_bytes());
+      for (const auto& layer : model_.layer) largest = std::max(largest, layer.unit_bytes);
+      zeros_.reset(static_cast<std::byte*>(std::calloc(largest, 1)));
+    }
+    return {zeros_.get(), size_of(unit)};
+  }
   violate("touched without memory: " + actors::unit_name(unit));
   nothing_.assign(size_of(unit), std::byte{0xEE});
   return nothing_;
 }
 
 Result<std::span<std::byte>> SimMemory::reserve_swap(std::uint64_t bytes) {
-  swap_.reset(new std::byte[bytes]);
+  swap_.reset(static_cast<std::byte*>(std::calloc(bytes, 1)));
+  if (swap_ == nullptr) return Error{ErrorCode::kNoMemory, 0, "reserve swap", "simulation"};
   segments_.assign(bytes / kSegmentBytes, false);
   return std::span<std::byte>(swap_.get(), bytes);
 }

@@ -2,6 +2,7 @@
 // whoever touches a unit without memory is found out.
 #pragma once
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,8 +47,11 @@ class SimMemory final : public actors::SharedMemory {
   const MachineOptions& machine_;
   std::map<std::uint32_t, std::uint32_t> contexts_;
   std::map<actors::UnitId, std::vector<std::byte>> units_;
+  // What units without content show: zeros that are never written, so that they take no memory.
+  std::unique_ptr<std::byte, decltype(&std::free)> zeros_{nullptr, &std::free};
   std::vector<std::byte> nothing_;  // where access without memory lands
-  std::unique_ptr<std::byte[]> swap_;  // untouched until used: worlds are many
+  // Zeros until used; untouched pages take no memory, and worlds are many.
+  std::unique_ptr<std::byte, decltype(&std::free)> swap_{nullptr, &std::free};
   std::vector<bool> segments_;
   std::uint64_t held_ = 0;
   std::uint64_t segments_held_ = 0;

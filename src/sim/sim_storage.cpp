@@ -53,6 +53,15 @@ std::int64_t SimStorage::transfer(const BlockRequest& request) {
   if (chance(machine_.short_transfer)) {
     bytes = std::uniform_int_distribution<std::uint64_t>(1, bytes / 512)(dispatcher_.random()) * 512;
   }
+  if (!machine_.content) {
+    // What was written without content is zeros.
+    if (read && request.file == FileId::kSwap) std::memset(request.buffer.data(), 0, bytes);
+    const std::uint64_t end =
+        request.file == FileId::kModel ? disk_->model_bytes : disk_->swap_bytes;
+    return request.offset >= end
+               ? 0
+               : static_cast<std::int64_t>(std::min(bytes, end - request.offset));
+  }
   if (request.file == FileId::kModel) {
     const auto& file = *disk_->model_file;
     if (request.offset >= file.size()) return 0;
@@ -84,6 +93,10 @@ std::size_t SimStorage::reap(std::span<actors::BlockCompletion> out) noexcept {
 }
 
 Result<void> SimStorage::grow(FileId, std::uint64_t bytes) {
+  if (!machine_.content) {
+    disk_->swap_bytes = std::max(disk_->swap_bytes, bytes);
+    return {};
+  }
   if (bytes <= disk_->swap_file.size()) return {};
   if (chance(machine_.no_space)) return Error{ErrorCode::kNoSpace, ENOSPC, "grow", "swap file"};
   disk_->swap_file.resize(bytes);

@@ -17,7 +17,9 @@ namespace mzcache::sim {
 // What both devices (the reader's and the writer's) see.
 struct SimDisk {
   std::shared_ptr<const std::vector<std::byte>> model_file;
+  std::uint64_t model_bytes = 0;
   std::vector<std::byte> swap_file;  // its size is what was allocated
+  std::uint64_t swap_bytes = 0;      // the same where there is no content
   actors::Nanoseconds busy_until{0};
 };
 

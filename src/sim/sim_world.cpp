@@ -78,18 +78,28 @@ actors::ModelDescription describe(const ModelOptions& options) {
 
 World::World(std::uint64_t seed, const ModelOptions& model, const MachineOptions& machine,
              const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers)
-    : dispatcher_(seed, timeline_), model_(describe(model)), machine_(machine) {
+    : World(seed, describe(model), machine, engine_options, workers, [&] {
+        engine::PlannerOptions options;
+        options.lossless_only = engine_options.lossless_only;
+        return engine::make_planner(options);
+      }()) {}
+
+World::World(std::uint64_t seed, actors::ModelDescription model, const MachineOptions& machine,
+             const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
+             std::unique_ptr<engine::EvictionPlanner> planner)
+    : dispatcher_(seed, timeline_),
+      model_(std::move(model)),
+      machine_(machine),
+      planner_(std::move(planner)) {
   shape_ = {model_.chunk_layout(), model_.rope};
   auto disk = std::make_shared<SimDisk>();
-  disk->model_file = model_file(model_.file_bytes);
+  disk->model_bytes = model_.file_bytes;
+  if (machine_.content) disk->model_file = model_file(model_.file_bytes);
   memory_ = std::make_unique<SimMemory>(dispatcher_, model_, machine_);
   codec_ = std::make_unique<SimCodec>(dispatcher_, machine_);
   reads_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
   writes_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
   compute_ = std::make_unique<SimCompute>(dispatcher_, *memory_, model_, machine_);
-  engine::PlannerOptions planner_options;
-  planner_options.lossless_only = engine_options.lossless_only;
-  planner_ = engine::make_planner(planner_options);
   engine::RestoreProfile profile;
   profile.read_bytes_per_s = machine_.read_bytes_per_s;
   profile.decode_bytes_per_s = machine_.decode_bytes_per_s;
@@ -104,6 +114,24 @@ World::World(std::uint64_t seed, const ModelOptions& model, const MachineOptions
 }
 
 World::~World() = default;
+
+void World::plant_context(std::uint32_t id, std::uint32_t tokens) {
+  engine::Context& context = *state_->cache.find(id);
+  context.tokens.assign(tokens, 0);
+  context.kv_tokens = tokens;
+  context.chunks = (tokens + model_.chunk_tokens - 1) / model_.chunk_tokens;
+  state_->residency.set_chunks(id, context.chunks);
+  std::vector<actors::UnitId> missing;
+  state_->residency.for_each([&](actors::UnitId unit, const engine::UnitRecord& record) {
+    if (!record.resident) missing.push_back(unit);
+  });
+  for (const actors::UnitId unit : missing) {
+    if (!memory_->populate(std::span(&unit, 1))) continue;  // no faults while planting
+    engine::UnitRecord& record = state_->residency[unit];
+    record.empty = false;
+    state_->residency.set_resident(unit, true);
+  }
+}
 
 Token World::expected(std::span<const Token> tokens) const {
   const auto& file = *model_file(model_.file_bytes);

@@ -24,6 +24,11 @@ struct MachineOptions {
   double decode_bytes_per_s = 6e9;
   double encode_bytes_per_s = 3e9;
   actors::Nanoseconds layer_time{300'000};  // the device, per layer and slice
+  // Where not 0, the device's time follows from the bytes it reads instead: weights, and the context's
+  // KV in a layer, per second.
+  double device_bytes_per_s = 0;
+  // False: units have sizes but no content, for models of real size; answers mean nothing then.
+  bool content = true;
   std::uint32_t depth = 8;
   std::uint64_t block_bytes = 8192;
 
@@ -71,7 +76,14 @@ class World {
  public:
   World(std::uint64_t seed, const ModelOptions& model, const MachineOptions& machine,
         const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers);
+  // Any model and policy.
+  World(std::uint64_t seed, actors::ModelDescription model, const MachineOptions& machine,
+        const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
+        std::unique_ptr<engine::EvictionPlanner> planner);
   ~World();
+  // A context of so many tokens, all resident, as if it had been computed. The coordinator has opened
+  // the context and is idle.
+  void plant_context(std::uint32_t context, std::uint32_t tokens);
 
   [[nodiscard]] actors::SimDispatcher& dispatcher() noexcept { return dispatcher_; }
   [[nodiscard]] actors::Address<engine::Coordinator::Inbox>& coordinator() noexcept {
@@ -88,12 +100,12 @@ class World {
 
  private:
   actors::Timeline timeline_;
+  std::unique_ptr<SimMemory> memory_;  // outlives the actors, whose staging is its own
   actors::SimDispatcher dispatcher_;
   SimTimer timer_{dispatcher_};
   actors::ModelDescription model_;
   MachineOptions machine_;
   actors::KvShape shape_;
-  std::unique_ptr<SimMemory> memory_;
   std::unique_ptr<SimCodec> codec_;
   std::unique_ptr<SimStorage> reads_;
   std::unique_ptr<SimStorage> writes_;

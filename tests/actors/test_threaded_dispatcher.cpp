@@ -97,6 +97,39 @@ TEST_CASE("threaded: no wake-up is lost over 100,000 returns") {
   CHECK(a.actor->hits + b.actor->hits == kReturns + 1);
 }
 
+struct Tick {};
+
+class Ticker {
+ public:
+  using Inbox = std::variant<Tick>;
+  void on(Tick&&) noexcept {
+    ticks.fetch_add(1, std::memory_order_release);
+    ticks.notify_one();
+  }
+  std::atomic<std::uint64_t> ticks{0};
+};
+
+// Each message is sent when the one before was handled, after a pause that grows from nothing to
+// several times what a receiver looks about before it sleeps: it arrives in every moment of falling
+// asleep. A lost wake-up hangs here.
+TEST_CASE("threaded: no wake-up is lost while the receiver falls asleep") {
+  constexpr std::uint64_t kTicks = 50'000;
+  constexpr std::uint64_t kPauses = 2'000;
+  Timeline timeline;
+  ThreadedDispatcher dispatcher({}, {}, timeline);
+  auto ticker = dispatcher.spawn<Ticker>({kKind, "ticker"});
+  dispatcher.start();
+  const auto port = ticker.port<Tick>();
+  std::atomic<std::uint64_t> pauses{0};
+  for (std::uint64_t i = 0; i < kTicks; ++i) {
+    for (std::uint64_t pause = 0; pause < i % kPauses; ++pause) pauses.fetch_add(1);
+    port.send({});
+    ticker.actor->ticks.wait(i, std::memory_order_acquire);
+  }
+  dispatcher.stop();
+  CHECK(ticker.actor->ticks.load() == kTicks);
+}
+
 TEST_CASE("threaded: stop handles what is under way and what that causes") {
   Timeline timeline;
   ThreadedDispatcher dispatcher({}, {}, timeline);

@@ -28,7 +28,8 @@ std::uint64_t held_bytes(const PlannerInput& input);
 // The input as it is after the plan's steps were taken; budgets too.
 PlannerInput apply(const PlannerInput& input, const EvictionPlan& plan);
 
-// Whether `before` leaves earlier than `after`; both of one kind (KV or weight units).
+// Whether `before` leaves earlier than `after`; both of one kind (KV or weight units). random-out
+// orders by a hash of (seed, unit), written down a second time here.
 bool leaves_before(const PlannerOptions& options, const actors::UnitId& before,
                    const actors::UnitId& after);
 

@@ -149,9 +149,9 @@ paths = "storage"
 cpu_price = 0.5
 resume_delay = "250ms"
 [overlap]
-allocation = true
-reload = true
-prefill = true
+allocation = false
+reload = false
+prefill = false
 [storage]
 block = "256KiB"
 depth = 16
@@ -186,9 +186,9 @@ file = "t.json"
   CHECK(file.policy.paths == "storage");
   CHECK(file.policy.cpu_price == 0.5);
   CHECK(file.policy.resume_delay_s == 0.25);
-  CHECK(file.overlap.allocation);
-  CHECK(file.overlap.reload);
-  CHECK(file.overlap.prefill);
+  CHECK_FALSE(file.overlap.allocation);
+  CHECK_FALSE(file.overlap.reload);
+  CHECK_FALSE(file.overlap.prefill);
   CHECK(file.storage.block == 256U << 10);
   CHECK(file.storage.depth == 16);
   CHECK_FALSE(file.storage.direct);
@@ -314,12 +314,16 @@ TEST_CASE("values outside their range or of another type are refused") {
   }
 }
 
+TEST_CASE("every eviction order is accepted") {
+  for (const char* order : {"backward-out", "forward-out", "random-out", "optimal"}) {
+    CHECK(with(std::string("policy.order=") + order).policy.order == order);
+  }
+}
+
 TEST_CASE("what is not built yet says so") {
   const char* assignments[] = {
-      "device.kernels=cpu",           "device.activations=int8",
-      "policy.recompute=true",        "memory.compressed_attention=true",
-      "policy.order=optimal",         "overlap.prefill=false",
-      "memory.storage_codec=q8",      "profile.file=machine.json",
+      "device.kernels=cpu",    "device.activations=int8",        "policy.recompute=true",
+      "memory.storage_codec=q8", "memory.compressed_attention=true",
   };
   for (const char* assignment : assignments) {
     INFO(assignment);

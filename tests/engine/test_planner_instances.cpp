@@ -1,8 +1,8 @@
-#include "planner_instances.h"
-
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+
+#include "planner_instances.h"
 
 namespace mzcache::engine::test {
 namespace {
@@ -30,6 +30,23 @@ void pick_places(std::vector<PlannedUnit>& units, std::mt19937_64& random) {
     }
     if (unit.place == UnitPlace::kResident) unit.compressed_clean = random() % 8 == 0;
   }
+}
+
+// One round of splitmix64 (Steele, Lea, Flood 2014): what the next of a generator at `state` gives.
+std::uint64_t splitmix(std::uint64_t state) {
+  std::uint64_t z = state + 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+std::uint64_t turn_of(std::uint64_t seed, const actors::UnitId& unit) {
+  const std::uint64_t words[] = {static_cast<std::uint64_t>(unit.kind),
+                                 (static_cast<std::uint64_t>(unit.layer) << 32) + unit.context,
+                                 unit.chunk};
+  std::uint64_t turn = splitmix(seed);
+  for (const std::uint64_t word : words) turn = splitmix(turn ^ word);
+  return turn;
 }
 
 PlannerOptions pick_options(const InstanceKind& kind, std::mt19937_64& random) {
@@ -124,11 +141,14 @@ PlannerInput apply(const PlannerInput& input, const EvictionPlan& plan) {
 
 bool leaves_before(const PlannerOptions& options, const actors::UnitId& before,
                    const actors::UnitId& after) {
-  const auto key = [](const actors::UnitId& unit) {
-    return std::tuple(unit.layer, unit.context, unit.chunk);
+  const auto key = [&](const actors::UnitId& unit) {
+    const bool random = options.order == EvictionOrder::kRandomOut;
+    return std::tuple(random ? turn_of(options.seed, unit) : 0, unit.layer, unit.context,
+                      unit.chunk);
   };
-  return options.order == EvictionOrder::kBackwardOut ? key(before) > key(after)
-                                                      : key(before) < key(after);
+  const bool backward =
+      options.order == EvictionOrder::kBackwardOut || options.order == EvictionOrder::kOptimal;
+  return backward ? key(before) > key(after) : key(before) < key(after);
 }
 
 std::map<actors::UnitId, UnitPlace> places(const PlannerInput& input) {

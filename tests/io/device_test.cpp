@@ -153,7 +153,7 @@ TEST_CASE("Refused direct I/O: one notice per file, and no page cache grows", "[
 
 TEST_CASE("Requests no device can do are refused", "[io]") {
   World world(engine_options());
-  const Buffer buffer(9 * kBlock);
+  const Buffer buffer(world.device->depth() * kBlock);
   const auto refused = [&](const BlockRequest& request) {
     const auto submitted = world.device->submit(request);
     return !submitted.ok() && submitted.error().code == ErrorCode::kBadArgument;
@@ -166,9 +166,9 @@ TEST_CASE("Requests no device can do are refused", "[io]") {
     const std::span<std::byte> part = buffer.span().subspan(i * kBlock, kBlock);
     REQUIRE(world.device->submit({Operation::kRead, FileId::kModel, 0, part, i}).ok());
   }
-  CHECK(
-      world.device->submit({Operation::kRead, FileId::kModel, 0, buffer.span(), 9}).error().code ==
-      ErrorCode::kInternal);
+  CHECK(world.device->submit({Operation::kRead, FileId::kModel, 0, buffer.span().first(kBlock), 99})
+            .error()
+            .code == ErrorCode::kInternal);
   world.device->flush();
   CHECK(collect(*world.device, world.device->depth()).size() == world.device->depth());
 }

@@ -1,6 +1,7 @@
 // The mechanism of eviction on a machine without faults: what a second cycle costs, deadlines,
 // pauses, prefetches.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -89,10 +90,11 @@ struct Machine {
     REQUIRE(evicted.has_value());
     return *std::exchange(evicted, std::nullopt);
   }
-  void restore(std::uint64_t bytes = 0) {
+  void restore(std::uint64_t bytes = 0, bool keep_copies = true) {
     engine::RestoreRequest request;
     request.id = ++id;
     request.bytes = bytes;
+    request.keep_copies = keep_copies;
     request.done = [](const Error& error, const RestoreReport&) {
       CHECK(error.code == ErrorCode::kOk);
     };
@@ -208,4 +210,47 @@ TEST_CASE("a restore of some bytes brings back the first layers") {
   CHECK(machine.status().resident.bytes >= 4096 * 4);
   CHECK(machine.status().resident.bytes < machine.status().footprint_bytes / 2);
   machine.generate(3, 3);
+}
+
+TEST_CASE("copies that were given up are written and encoded again") {
+  engine::EngineOptions options;
+  options.keep_compressed = std::uint64_t{1} << 30;
+  Machine machine(options);
+  machine.generate(700, 3);
+  const EvictReport first = machine.evict(60);
+  machine.restore(0, false);
+  CHECK(machine.status().memory_swap_bytes == 0);
+  CHECK(machine.world->state().slots.used_bytes() == 0);
+  const EvictReport second = machine.evict(60);
+  CHECK(second.bytes_written == first.bytes_written);
+  CHECK(second.bytes_encoded == first.bytes_encoded);
+  CHECK(second.units.kv_clean == 0);
+  machine.generate(3, 3);
+  CHECK(machine.world->check_quiet().empty());
+}
+
+TEST_CASE("a report says what the two restore paths owe") {
+  Machine machine;
+  machine.generate(700, 3);
+  const EvictReport nothing = machine.evict(0);
+  CHECK(nothing.restore_memory_ms == 0);
+  CHECK(nothing.restore_storage_ms == 0);
+  machine.evict(100);
+  const EvictReport all = machine.evict(0);
+  const engine::RestoreProfile& profile = machine.world->state().profile;
+  std::uint64_t read = 0;
+  std::uint64_t decoded = 0;
+  const engine::Residency& residency = machine.world->state().residency;
+  residency.for_each([&](actors::UnitId unit, const engine::UnitRecord& record) {
+    REQUIRE_FALSE(record.compressed);
+    const std::uint64_t bytes = residency.unit_bytes(unit);
+    const bool encoded = record.stored && record.stored->encoded;
+    read += encoded ? record.stored->bytes : bytes;
+    decoded += encoded ? bytes : 0;
+  });
+  CHECK(decoded > 0);
+  CHECK(std::abs(all.restore_storage_ms -
+                 1e3 * static_cast<double>(read) / profile.read_bytes_per_s) < 1e-4);
+  CHECK(std::abs(all.restore_memory_ms -
+                 1e3 * static_cast<double>(decoded) / profile.decode_bytes_per_s) < 1e-4);
 }

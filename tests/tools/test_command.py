@@ -82,6 +82,12 @@ class Usage(unittest.TestCase):
                  ["--at", "1"]),
                 (["logits", "-m", "m", "-o", "o", "--tokens", "1,2", "--evict", "1%"], ["--at"]),
                 (["logits", "-m", "m", "-o", "o", "--tokens", "1,2", "--batch", "0"], ["--batch"]),
+                (["plan"], ["-m"]),
+                (["plan", "-m", "m"], ["--evict"]),
+                (["plan", "-m", "m", "--evict", "half"], ["--evict", "half"]),
+                (["plan", "-m", "m", "--evict", "1%", "--context", "x"], ["--context", "x"]),
+                (["profile", "--bogus"], ["--bogus", "--refresh"]),
+                (["profile", "--set", "profile.read_bytes_per_s=fast"], ["read_bytes_per_s"]),
                 (["trace"], ["summary", "svg"]),
                 (["trace", "summary"], ["FILE"]),
                 (["synth", "--arch", "gpt-9", "-o", "o"], ["--arch", "gpt-9", "smollm2-135m"]),
@@ -94,7 +100,7 @@ class Usage(unittest.TestCase):
 
     def test_what_comes_later_says_so(self):
         m = ["run", "-m", "m.gguf", "-p", "x"]
-        for words in [["profile"], ["plan", "-m", "m", "--evict", "50%"], ["eval", "kl"],
+        for words in [["profile", "--codec", "q8", "-m", "m", "-f", "t"], ["eval", "kl"],
                       ["simulate", "--machine", "this"], ["bench", "ttft", "--repeat", "3"],
                       [*m, "--logprobs", "3"], [*m, "--grammar", "g"],
                       [*m, "--order", "optimal"], [*m, "--set", "policy.recompute=true"],
@@ -119,6 +125,9 @@ class Usage(unittest.TestCase):
             self.refused(1, ["run", "-m", broken, "-p", "x"], broken)
             self.refused(1, ["run", "-m", gone, "-f", gone], gone)
             self.refused(1, ["chat", "-m", gone], gone)
+            self.refused(1, ["plan", "-m", gone, "--evict", "1%"], gone)
+            self.refused(1, ["plan", "-m", broken, "--evict", "1%"], broken)
+            self.refused(1, ["profile", "-m", gone], gone)
             self.refused(1, ["logits", "-m", gone, "--tokens", "1", "-o", "o"], gone)
             self.refused(1, ["logits", "-m", gone, "--tokens", "@" + gone, "-o", "o"], gone)
             self.refused(1, ["run", "-m", gone, "-p", "x", "--config", config], config + ":3",

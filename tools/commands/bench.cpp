@@ -64,8 +64,9 @@ void add_bench(CLI::App& app, Commands& commands) {
   command->footer("Example:\n  mzcache bench mailbox --repeat 5 --json");
   commands.push_back({command, [options] { return mailbox(*options); }});
 
+  add_bench_evict(*group, commands);
   for (const std::string name :
-       {"ttft", "evict", "prefill", "decode", "attention", "storage", "codec", "memory"}) {
+       {"ttft", "prefill", "decode", "attention", "storage", "codec", "memory"}) {
     CLI::App* later = group->add_subcommand(name, "(not yet)");
     later->allow_extras();
     later->footer("Example:\n  mzcache bench " + name + " --repeat 3");

@@ -22,8 +22,12 @@ void add_logits(CLI::App& app, Commands& commands);
 void add_devices(CLI::App& app, Commands& commands);
 void add_trace(CLI::App& app, Commands& commands);
 void add_synth(CLI::App& app, Commands& commands);
+void add_profile(CLI::App& app, Commands& commands);
+void add_plan(CLI::App& app, Commands& commands);
 void add_bench(CLI::App& app, Commands& commands);
+void add_bench_evict(CLI::App& group, Commands& commands);
 // Commands that are promised and not built yet: they say so and exit 1.
+void add_simulate(CLI::App& app, Commands& commands);
 void add_later(CLI::App& app, Commands& commands);
 
 }  // namespace mzcache::tools

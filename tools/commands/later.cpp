@@ -18,13 +18,7 @@ void add_later_command(CLI::App& app, Commands& commands, const std::string& nam
 }  // namespace
 
 void add_later(CLI::App& app, Commands& commands) {
-  add_later_command(app, commands, "profile", "Measure what the policy needs to know",
-                    "profile --refresh");
-  add_later_command(app, commands, "plan", "Show an eviction plan",
-                    "plan -m model.gguf --context 4k --evict 50%");
   add_later_command(app, commands, "eval", "Measure quality", "eval perplexity -m model.gguf");
-  add_later_command(app, commands, "simulate", "Run on modelled devices",
-                    "simulate --machine this");
 }
 
 }  // namespace mzcache::tools

@@ -223,7 +223,7 @@ void add_logits(CLI::App& app, Commands& commands) {
   command->add_option("-c,--context", options->context, "Context limit in tokens")->type_name("N");
   command->add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
       ->type_name("NAME");
-  command->add_option("--order", options->order, "backward-out, forward-out or random-out")
+  command->add_option("--order", options->order, "backward-out, forward-out, random-out or optimal")
       ->type_name("ORDER");
   options->common.add_to(*command);
   command->add_flag("--json", options->json, "One JSON object on stdout");

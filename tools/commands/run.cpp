@@ -245,7 +245,7 @@ void add_run(CLI::App& app, Commands& commands) {
       ->allow_extra_args(false);
   command->add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
       ->type_name("NAME");
-  command->add_option("--order", options->order, "backward-out, forward-out or random-out")
+  command->add_option("--order", options->order, "backward-out, forward-out, random-out or optimal")
       ->type_name("ORDER");
   options->sampling.add_to(*command);
   options->common.add_to(*command);

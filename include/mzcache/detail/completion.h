@@ -23,6 +23,13 @@ class RuntimeImpl;
 
 namespace mzcache::detail {
 
+// How a message that is under way is named when its cancellation slot fires. The flag is for the
+// case that the cancellation reaches the runtime before the message: they may come from two threads.
+struct RequestHandle {
+  std::atomic<std::uint64_t> id{0};  // set by start()
+  std::atomic<bool> cancelled{false};
+};
+
 // One pending message: completed exactly once, from any thread; the handler runs on its executor.
 template <class Report>
 class Completion {
@@ -31,21 +38,24 @@ class Completion {
   virtual void complete(std::error_code error, Report report) = 0;
   // Runs `work` on the handler's executor, in order with other posts and before complete().
   virtual void post(std::function<void()> work) = 0;
-  // The request to cancel when the handler's cancellation slot fires; set by start().
-  std::shared_ptr<std::atomic<std::uint64_t>> request =
-      std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::shared_ptr<RequestHandle> request = std::make_shared<RequestHandle>();
 };
 template <class Report>
 using CompletionPtr = std::shared_ptr<Completion<Report>>;
 
 // Implemented by the library. A request that is cancelled still completes, with kCancelled or its
 // partial result.
-void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message, CompletionPtr<EvictReport>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message, CompletionPtr<RestoreReport>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message, CompletionPtr<Answer>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message, CompletionPtr<LogitRows>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Status message, CompletionPtr<StatusReport>);
-void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message, CompletionPtr<Done>);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Evict message,
+           const CompletionPtr<EvictReport>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Restore message,
+           const CompletionPtr<RestoreReport>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
+           const CompletionPtr<Answer>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Evaluate message,
+           const CompletionPtr<LogitRows>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Status message,
+           const CompletionPtr<StatusReport>&);
+void start(const std::shared_ptr<RuntimeImpl>& impl, Reset message, const CompletionPtr<Done>&);
 void cancel(const std::weak_ptr<RuntimeImpl>& impl, std::uint64_t request);
 
 template <class Report, class Handler>
@@ -82,7 +92,8 @@ CompletionPtr<Report> make_completion(Handler handler, const std::shared_ptr<Run
   if (slot.is_connected()) {
     slot.assign([weak = std::weak_ptr<RuntimeImpl>(impl),
                  request = completion->request](asio::cancellation_type) {
-      cancel(weak, request->load());
+      request->cancelled.store(true);
+      cancel(weak, request->id.load());
     });
   }
   return completion;

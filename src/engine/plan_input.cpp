@@ -1,0 +1,31 @@
+#include "engine/plan_input.h"
+
+#include <algorithm>
+
+namespace mzcache::engine {
+
+PlannerInput resident_input(const actors::ModelDescription& model, std::uint32_t context_tokens,
+                            std::uint64_t encoded_bytes) {
+  constexpr std::uint32_t kContext = 1;
+  const std::uint32_t chunk_tokens = model.chunk_tokens;
+  PlannerInput input;
+  input.layers = model.layers;
+  const auto add = [&input](actors::UnitId unit, std::uint64_t bytes) -> PlannedUnit& {
+    PlannedUnit planned;
+    planned.unit = unit;
+    planned.bytes = bytes;
+    return input.units.emplace_back(planned);
+  };
+  for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+    add(actors::weights_unit(layer), model.layer[layer].unit_bytes);
+    for (std::uint32_t begin = 0; begin < context_tokens; begin += chunk_tokens) {
+      const std::uint64_t tokens = std::min(chunk_tokens, context_tokens - begin);
+      add(actors::kv_unit(kContext, layer, begin / chunk_tokens), model.chunk_bytes())
+          .compressed_bytes = encoded_bytes * tokens / chunk_tokens;
+    }
+  }
+  add(actors::head_unit(model.layers), model.head.unit_bytes);
+  return input;
+}
+
+}  // namespace mzcache::engine
