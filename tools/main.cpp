@@ -76,11 +76,12 @@ int main_guarded(int argc, char** argv) {
   app.footer(
       "Example:\n  mzcache run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p 'Hello' -p 'And you?' "
       "--evict 50%");
+  app.set_version_flag("--version", "mzcache " MZCACHE_VERSION, "Print the version and exit");
   Commands commands;
   add_commands(app, commands);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {  // --help
+  } catch (const CLI::Success& asked) {  // --help, --version
     return app.exit(asked);
   } catch (const CLI::ExtrasError& error) {  // "… was not expected: --bogus"
     const CLI::App* deepest = asked_for(app);

@@ -42,7 +42,7 @@ fi
 run=""
 if [ "$(id -u)" != 0 ]; then
   if ! command -v sudo >/dev/null; then
-    echo "setup.sh: neither root nor sudo; have installed: apt-get install$missing" >&2
+    echo "setup.sh: not root, and there is no sudo; as root: apt-get install$missing" >&2
     exit 1
   fi
   run="sudo"

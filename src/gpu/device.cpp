@@ -9,7 +9,10 @@ namespace mzcache::gpu {
 namespace {
 
 std::string names_of(const std::vector<FoundDevice>& devices) {
-  if (devices.empty()) return "there is no OpenCL device";
+  if (devices.empty()) {
+    return "there is no OpenCL device (apt-get install pocl-opencl-icd for the processor as one; "
+           "PoCL is none either where it may not write to ~/.cache or $POCL_CACHE_DIR)";
+  }
   std::string names = "there are: ";
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (i > 0) names += ", ";

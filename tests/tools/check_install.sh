@@ -19,7 +19,7 @@ find_package(mzcache 0.1 REQUIRED)
 add_executable(embed embed.cpp)
 target_link_libraries(embed PRIVATE mzcache::mzcache)
 END
-"$cmake" -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_CXX_COMPILER="$compiler" \
+"$cmake" -G Ninja -S "$work/consumer" -B "$work/consumer/build" -DCMAKE_CXX_COMPILER="$compiler" \
   -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 "$cmake" --build "$work/consumer/build"
 

@@ -2,11 +2,14 @@
 """The command line without a model: flags, exit statuses, one line for every error."""
 import json
 import os
+import re
 import struct
 import tempfile
 import unittest
 
 from support import mzcache, one_object
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 COMMANDS = ["run", "chat", "inspect", "tokenize", "logits", "devices", "trace", "synth", "bench",
             "profile", "plan", "eval", "simulate"]
@@ -21,6 +24,12 @@ class Help(unittest.TestCase):
                 self.assertEqual(result.returncode, 0)
                 self.assertIn("Example:\n  mzcache", result.stdout)
                 self.assertEqual(result.stderr, "")
+
+    def test_the_version_is_the_project_s(self):
+        with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+            version = re.search(r"project\(mzcache VERSION ([0-9.]+)", file.read()).group(1)
+        result = mzcache("--version")
+        self.assertEqual((result.returncode, result.stdout), (0, f"mzcache {version}\n"))
 
 
 class Usage(unittest.TestCase):

@@ -118,8 +118,9 @@ class Notices(unittest.TestCase):
     def test_what_the_device_cannot_have_is_said_once(self):
         flags = ["run", "-m", MODEL, "-n", "1", "--temp", "0", "-p", "Hi"]
         self.assertEqual(mzcache(*flags, "--json").stderr, "")
-        with tempfile.NamedTemporaryFile() as file:  # no folder, so nothing can be kept in it
-            environment = {**os.environ, "XDG_CACHE_HOME": file.name}
+        # A file is no folder, so nothing can be kept in it. PoCL keeps what it needs elsewhere.
+        with tempfile.NamedTemporaryFile() as file, tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "XDG_CACHE_HOME": file.name, "POCL_CACHE_DIR": folder}
             result = subprocess.run([BINARY, *flags, "--json"], capture_output=True, text=True,
                                     env=environment, timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)

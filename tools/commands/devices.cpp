@@ -33,7 +33,9 @@ int run(bool json) {
   for (const DeviceSummary& device : system.devices) {
     print(device, &device == system.devices.data());
   }
-  if (system.devices.empty()) std::printf("no OpenCL device\n");
+  if (system.devices.empty()) {
+    std::printf("no OpenCL device (apt-get install pocl-opencl-icd for the processor as one)\n");
+  }
   std::printf("cores\n");
   for (const CoreSummary& core : system.cores) {
     std::printf("  %-4u %-7s", core.id, core.core_class.c_str());

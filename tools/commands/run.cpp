@@ -251,8 +251,8 @@ void add_run(CLI::App& app, Commands& commands) {
   options->common.add_to(*command);
   command->add_flag("--json", options->json, "One JSON object on stdout");
   command->footer(
-      "Example:\n  mzcache run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p 'Name a colour.' "
-      "-p 'Another one?' --evict 50% --json");
+      "Example:\n  mzcache run -m models/SmolLM2-135M-Instruct.Q4_1.gguf \\\n"
+      "    -p 'What is the capital of France?' -p 'And of Italy?' --evict 50%");
   commands.push_back({command, [command, options] { return run(*command, *options); }});
 }
 
