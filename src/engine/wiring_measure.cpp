@@ -49,6 +49,7 @@ Subject make_subject(const actors::ModelDescription* model) {
   std::uint64_t bytes = 0;
   for (std::uint32_t layer = 0; layer < layers && bytes < kChunkBytesTotal; ++layer) {
     std::vector<UnitId> neighbours;
+    neighbours.reserve(run);
     for (std::uint32_t chunk = 0; chunk < run; ++chunk) {
       neighbours.push_back(actors::kv_unit(Subject::kContext, layer, chunk));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace mzcache::sim {
 namespace {
@@ -165,8 +166,9 @@ Result<std::vector<TtftRow>> simulate_ttft(const MachineModel& machine,
       known += known.empty() ? "" : ", ";
       known += policy;
     }
-    return Error{ErrorCode::kBadArgument, 0, "simulate",
-                 "policy '" + name + "' (there are: " + known + ")"};
+    std::string detail = "policy '";
+    detail.append(name).append("' (there are: ").append(known).append(")");
+    return Error{ErrorCode::kBadArgument, 0, "simulate", std::move(detail)};
   }
   std::vector<TtftRow> rows;
   for (const std::uint32_t context : options.contexts) {

@@ -68,6 +68,7 @@ std::vector<Token> some_text(const Model& model, std::uint32_t tokens) {
 template <class Get>
 double median(const std::vector<Sample>& samples, Get get) {
   std::vector<double> values;
+  values.reserve(samples.size());
   for (const Sample& sample : samples) values.push_back(static_cast<double>(get(sample)));
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -90,6 +91,7 @@ class EvictBench {
 
   Json row(double percent, std::uint32_t repeat) {
     std::vector<Sample> samples;
+    samples.reserve(repeat);
     for (std::uint32_t i = 0; i < repeat; ++i) samples.push_back(measure(percent));
     const auto ms = [&](auto get) { return median(samples, get); };
     const auto bytes = [&](auto get) { return static_cast<std::int64_t>(median(samples, get)); };
