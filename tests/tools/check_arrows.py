@@ -51,7 +51,7 @@ THREADED = "src/actors/threaded_dispatcher.cpp"
 PUBLIC_TOOLS = re.compile(
     r"^tools/(commands/(run|chat|inspect|tokenize|logits|devices|profile|plan|later|command)\.(cpp|h)"
     r"|[a-z_]+\.(cpp|h))$")
-ROOM_TOOLS = re.compile(r"^tools/(commands/(bench|synth|simulate|eval|trace)\.(cpp|h)|synth/.*)$")
+ROOM_TOOLS = re.compile(r"^tools/(commands/(bench(_[a-z]+)?|synth|simulate|eval|trace)\.(cpp|h)|synth/.*)$")
 
 
 def room_of(header):

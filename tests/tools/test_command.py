@@ -103,7 +103,7 @@ class Usage(unittest.TestCase):
         for words in [["profile", "--codec", "q8", "-m", "m", "-f", "t"], ["eval", "kl"],
                       ["simulate", "--machine", "this"], ["bench", "ttft", "--repeat", "3"],
                       [*m, "--logprobs", "3"], [*m, "--grammar", "g"],
-                      [*m, "--order", "optimal"], [*m, "--set", "policy.recompute=true"],
+                      [*m, "--set", "policy.recompute=true"],
                       [*m, "--set", "device.activations=int8"]]:
             self.refused(1, words, "not yet")
 
