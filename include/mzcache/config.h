@@ -14,9 +14,9 @@ namespace mzcache {
 
 // Where one kind of actor runs.
 struct PlacementConfig {
-  std::string cores = "any";              // big | middle | little | any
-  std::vector<std::uint32_t> core_ids;    // explicit cores; win over the class
-  std::uint32_t workers = 0;              // 0: auto
+  std::string cores = "any";            // big | middle | little | any
+  std::vector<std::uint32_t> core_ids;  // explicit cores; win over the class
+  std::uint32_t workers = 0;            // 0: auto
 };
 
 struct Config {
@@ -30,25 +30,25 @@ struct Config {
   } placement;
 
   struct Memory {
-    std::string codec = "q8";              // in-memory swap
-    std::string storage_codec = "none";    // chunks written to the swap file by the first two stages
+    std::string codec = "q8";            // in-memory swap
+    std::string storage_codec = "none";  // chunks written to the swap file by the first two stages
     std::string swap_directory = "/var/tmp";
     std::uint64_t swap_file_max = std::uint64_t{8} << 30;  // bytes
     // What compressed chunks may take: a share of the KV cache, or bytes where not 0.
     double memory_swap_max_percent = 100.0;
     std::uint64_t memory_swap_max_bytes = 0;
-    std::uint64_t keep_compressed = 0;     // bytes
+    std::uint64_t keep_compressed = 0;  // bytes
     bool compressed_attention = false;
     bool free_out_of_window = true;
     bool huge_pages = true;
   } memory;
 
   struct Policy {
-    std::string order = "backward-out";    // backward-out | forward-out | random-out | optimal
+    std::string order = "backward-out";  // backward-out | forward-out | random-out | optimal
     std::uint64_t seed = 1;
-    std::string paths = "hybrid";          // hybrid | memory | storage
+    std::string paths = "hybrid";  // hybrid | memory | storage
     bool recompute = false;
-    double cpu_price = -1;                 // -1: auto
+    double cpu_price = -1;  // -1: auto
     double resume_delay_s = 2.0;
   } policy;
 
@@ -62,22 +62,22 @@ struct Config {
     std::uint64_t block = std::uint64_t{1} << 20;  // bytes
     std::uint32_t depth = 8;
     bool direct = true;
-    std::string engine = "io_uring";       // io_uring | threads
-    std::uint64_t limit_bytes_per_s = 0;   // 0: none
+    std::string engine = "io_uring";      // io_uring | threads
+    std::uint64_t limit_bytes_per_s = 0;  // 0: none
   } storage;
 
   struct Profile {
     std::string file;
-    double read_bytes_per_s = 0;           // 0: measured
+    double read_bytes_per_s = 0;  // 0: measured
     double decode_bytes_per_s = 0;
     double allocate_bytes_per_s = 0;
   } profile;
 
   struct Device {
-    std::string name;                      // substring; empty: best available
-    std::string kernels = "auto";          // auto | portable | cpu
-    std::string pin_workers = "auto";      // auto | true | false
-    std::string activations = "auto";      // auto | float | int8
+    std::string name;                  // substring; empty: best available
+    std::string kernels = "auto";      // auto | portable | cpu
+    std::string pin_workers = "auto";  // auto | true | false
+    std::string activations = "auto";  // auto | float | int8
   } device;
 
   struct Trace {

@@ -15,21 +15,21 @@ namespace mzcache {
 
 enum class ErrorCode : int {
   kOk = 0,
-  kBadArgument,      // a value the caller passed is out of its range
-  kBadConfig,        // a key or value of the configuration
-  kNotFound,         // a file, device, session or core that is not there
-  kNotYet,           // named in the contract, not built yet
-  kBadFormat,        // a file breaks its format; context names file, field, limit
-  kUnsupported,      // a valid file or device with a feature we lack; context lists what is supported
-  kIo,               // read or write failed; native is the errno
-  kNoSpace,          // the disk or a configured budget is full
-  kNoMemory,         // allocation failed
-  kChecksum,         // data came back different from what was written
-  kDevice,           // the OpenCL device failed; native is the cl_int
-  kCompile,          // a kernel did not build; context names kernel, device, log
-  kCancelled,        // the caller cancelled, or the runtime is shutting down
-  kContextFull,      // no position left in the context
-  kInternal,         // an invariant did not hold; the operation was stopped
+  kBadArgument,  // a value the caller passed is out of its range
+  kBadConfig,    // a key or value of the configuration
+  kNotFound,     // a file, device, session or core that is not there
+  kNotYet,       // named in the contract, not built yet
+  kBadFormat,    // a file breaks its format; context names file, field, limit
+  kUnsupported,  // a valid file or device with a feature we lack; context lists what is supported
+  kIo,           // read or write failed; native is the errno
+  kNoSpace,      // the disk or a configured budget is full
+  kNoMemory,     // allocation failed
+  kChecksum,     // data came back different from what was written
+  kDevice,       // the OpenCL device failed; native is the cl_int
+  kCompile,      // a kernel did not build; context names kernel, device, log
+  kCancelled,    // the caller cancelled, or the runtime is shutting down
+  kContextFull,  // no position left in the context
+  kInternal,     // an invariant did not hold; the operation was stopped
 };
 
 const std::error_category& mzcache_category() noexcept;

@@ -26,8 +26,8 @@ struct Evict {
   explicit Evict(std::uint64_t bytes) { amount.bytes = bytes; }
   explicit Evict(Amount wanted) : amount(wanted) {}
   Amount amount;
-  // Milliseconds this may take, 0: as long as it takes. What cannot be encoded or written in time is
-  // dropped: its context is computed again from its tokens when it is needed.
+  // Milliseconds this may take, 0: as long as it takes. What cannot be encoded or written in time
+  // is dropped: its context is computed again from its tokens when it is needed.
   double deadline_ms = 0;
 };
 
@@ -48,21 +48,22 @@ enum class OnEvict : std::uint8_t {
 };
 
 struct GenerateOptions {
-  std::function<void(std::string_view)> on_token = {};  // whole characters, on the caller's executor
+  std::function<void(std::string_view)> on_token =
+      {};  // whole characters, on the caller's executor
   std::uint32_t max_tokens = 512;
-  float temperature = 0.0F;                        // 0: greedy
-  std::uint32_t top_k = 0;                         // 0: all
+  float temperature = 0.0F;  // 0: greedy
+  std::uint32_t top_k = 0;   // 0: all
   float top_p = 1.0F;
   float min_p = 0.0F;
   float repeat_penalty = 1.0F;
   float frequency_penalty = 0.0F;
   float presence_penalty = 0.0F;
   std::vector<std::pair<Token, float>> logit_bias = {};
-  std::uint64_t seed = 0;                          // 0: drawn at random
-  std::vector<std::string> stop = {};                   // stop strings; not part of the text
-  std::string system = {};                              // first turn only; empty: the template's default
-  bool raw = false;                                // no chat template; special tokens parsed
-  std::uint32_t slice_tokens = 512;                // prefill slice
+  std::uint64_t seed = 0;              // 0: drawn at random
+  std::vector<std::string> stop = {};  // stop strings; not part of the text
+  std::string system = {};             // first turn only; empty: the template's default
+  bool raw = false;                    // no chat template; special tokens parsed
+  std::uint32_t slice_tokens = 512;    // prefill slice
   OnEvict on_evict = OnEvict::kStop;
 };
 

@@ -34,8 +34,8 @@ struct ModelInfo {
     std::uint64_t bytes = 0;
     std::uint32_t window = 0;  // attention window of the layer in tokens, 0: all
   };
-  std::vector<Unit> units;        // empty where the file cannot be computed
-  std::string unsupported;        // why not, empty where it can
+  std::vector<Unit> units;  // empty where the file cannot be computed
+  std::string unsupported;  // why not, empty where it can
   std::uint64_t weights_bytes = 0;
   std::uint64_t chunk_bytes = 0;  // one KV chunk of one layer
   std::uint64_t kv_bytes_per_token = 0;
@@ -47,8 +47,8 @@ struct ModelInfo {
 struct DeviceSummary {
   std::string name;
   std::string platform, version, driver;
-  std::string svm;      // kind of shared virtual memory
-  std::string memory;   // how units would be held
+  std::string svm;          // kind of shared virtual memory
+  std::string memory;       // how units would be held
   std::string granularity;  // "chunk" | "layer": the smallest thing evicted
   std::string kernels;
   std::uint32_t compute_units = 0, float_width = 0;

@@ -10,7 +10,7 @@ namespace mzcache {
 using Token = std::int32_t;
 
 struct EvictReport {
-  std::string detail;               // what went wrong, where the error code says so
+  std::string detail;  // what went wrong, where the error code says so
   std::uint64_t requested_bytes = 0;
   std::uint64_t freed_bytes = 0;    // net: units released minus growth of the in-memory swap
   bool all_there_is = false;        // less than requested was freed because no more is there
@@ -38,13 +38,13 @@ struct RestoreReport {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_decoded = 0;  // raw bytes of decoded chunks
   std::uint64_t bytes_allocated = 0;
-  double allocate_ms = 0;           // stages' own time, summed over workers
+  double allocate_ms = 0;  // stages' own time, summed over workers
   double read_ms = 0;
   double decode_ms = 0;
-  double wait_ms = 0;               // the device stood still for a unit
-  double overlap_percent = 0;       // of the restore, while the device computed
-  double ms = 0;                    // first command to last unit ready
-  bool recomputed = false;          // the context was recomputed from its token ids
+  double wait_ms = 0;          // the device stood still for a unit
+  double overlap_percent = 0;  // of the restore, while the device computed
+  double ms = 0;               // first command to last unit ready
+  bool recomputed = false;     // the context was recomputed from its token ids
 };
 
 enum class StopReason : std::uint8_t { kEos, kLength, kStop, kCancelled, kEvicted, kContextFull };
@@ -52,22 +52,22 @@ enum class StopReason : std::uint8_t { kEos, kLength, kStop, kCancelled, kEvicte
 
 struct Answer {
   std::string detail;
-  std::vector<Token> tokens;        // generated, the end-of-turn token included
+  std::vector<Token> tokens;  // generated, the end-of-turn token included
   std::string text;
   StopReason stop = StopReason::kEos;
-  std::uint32_t prompt_tokens = 0;  // of this turn
-  std::uint32_t context_tokens = 0; // after this turn
+  std::uint32_t prompt_tokens = 0;   // of this turn
+  std::uint32_t context_tokens = 0;  // after this turn
   double ttft_ms = 0;
   double prefill_ms = 0;
   double decode_tokens_per_s = 0;
-  std::vector<float> gaps;          // first minus second logit, one per generated token
+  std::vector<float> gaps;  // first minus second logit, one per generated token
   RestoreReport restore;
 };
 
 struct LogitRows {
   std::string detail;
   std::uint32_t vocabulary = 0;
-  std::vector<float> values;        // one row of `vocabulary` per wanted position
+  std::vector<float> values;  // one row of `vocabulary` per wanted position
   RestoreReport restore;
 };
 
@@ -75,20 +75,20 @@ struct StatusReport {
   std::string detail;
   struct State {
     std::uint32_t units = 0;
-    std::uint64_t bytes = 0;        // footprint bytes of the units in this state
+    std::uint64_t bytes = 0;  // footprint bytes of the units in this state
   };
   State resident, compressed, stored, dropped;
   std::uint64_t footprint_bytes = 0;
   std::uint64_t weights_bytes = 0;
-  std::uint64_t kv_bytes = 0;             // allocated chunks, a started one counts whole
-  std::uint64_t memory_swap_bytes = 0;    // in whole segments
+  std::uint64_t kv_bytes = 0;           // allocated chunks, a started one counts whole
+  std::uint64_t memory_swap_bytes = 0;  // in whole segments
   std::uint64_t swap_file_bytes = 0;
   std::uint64_t scratch_bytes = 0;
-  std::uint64_t process_bytes = 0;        // PSS
-  std::uint64_t floor_bytes = 0;          // process_bytes without units, swap and scratch
+  std::uint64_t process_bytes = 0;  // PSS
+  std::uint64_t floor_bytes = 0;    // process_bytes without units, swap and scratch
   double remaining_percent = 100;
-  std::uint32_t context_tokens = 0;       // of all sessions
-  std::string activity;                   // "idle", "loading", "generating", "restoring", "evicting"
+  std::uint32_t context_tokens = 0;  // of all sessions
+  std::string activity;              // "idle", "loading", "generating", "restoring", "evicting"
 };
 
 struct Done {

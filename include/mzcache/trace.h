@@ -10,8 +10,8 @@
 namespace mzcache {
 
 struct TraceStage {
-  std::string name;                  // "read", "compute", …
-  double busy_ms = 0;                // union of its spans
+  std::string name;                    // "read", "compute", …
+  double busy_ms = 0;                  // union of its spans
   double overlap_compute_percent = 0;  // of it, while the device computed
   double overlap_others_percent = 0;   // of it, while any other stage was busy
   std::uint64_t spans = 0;

@@ -20,7 +20,8 @@ struct TokenizeOptions {
 // A handle; copies share the tokenizer. Thread-safe.
 class Vocabulary {
  public:
-  // Reads the metadata only. Throws Exception (which file, field, limit; which splitters there are).
+  // Reads the metadata only. Throws Exception (which file, field, limit; which splitters there
+  // are).
   [[nodiscard]] static Vocabulary load(const std::string& file);
 
   [[nodiscard]] std::vector<Token> tokenize(std::string_view text,

@@ -9,8 +9,8 @@ void Compressor::on(CompressChunk&& message) noexcept {
   const Nanoseconds begin = clock_.now();
   scratch_.resize(codec_.scratch_bytes(shape_.layout));
   memory_.begin_host_access(message.unit);
-  const auto chunk = shape_.view<const std::byte>(message.unit, message.token_count,
-                                                  memory_.bytes(message.unit));
+  const auto chunk =
+      shape_.view<const std::byte>(message.unit, message.token_count, memory_.bytes(message.unit));
   Result<std::uint64_t> encoded = codec_.encode(chunk, message.destination, scratch_);
   memory_.end_host_access(message.unit);
   ChunkCompressed report;

@@ -8,14 +8,14 @@ namespace mzcache::actors {
 void Decompressor::on(DecodeChunk&& message) noexcept {
   const Nanoseconds begin = clock_.now();
   if (checksum(message.encoded) != message.checksum) {
-    ports_.failed.send(UnitFailed{
-        message.unit,
-        Error{ErrorCode::kChecksum, 0, "decode", unit_name(message.unit) + ": not what was evicted"}});
+    ports_.failed.send(
+        UnitFailed{message.unit, Error{ErrorCode::kChecksum, 0, "decode",
+                                       unit_name(message.unit) + ": not what was evicted"}});
     return;
   }
   scratch_.resize(codec_.scratch_bytes(shape_.layout));
-  const auto chunk = shape_.view<std::byte>(message.unit, message.token_count,
-                                            memory_.bytes(message.unit));
+  const auto chunk =
+      shape_.view<std::byte>(message.unit, message.token_count, memory_.bytes(message.unit));
   Result<void> decoded = codec_.decode(message.encoded, chunk, scratch_);
   if (!decoded) {
     decoded.error().context = unit_name(message.unit) + ": " + decoded.error().context;

@@ -22,8 +22,7 @@ class Decompressor {
     Port<UnitFailed> failed;
   };
 
-  Decompressor(SharedMemory& memory, const KvCodec& codec, const KvShape& shape,
-               const Clock& clock)
+  Decompressor(SharedMemory& memory, const KvCodec& codec, const KvShape& shape, const Clock& clock)
       : memory_(memory), codec_(codec), shape_(shape), clock_(clock) {}
   void connect(Ports ports) { ports_ = ports; }
 

@@ -66,7 +66,7 @@ struct DecodeChunk {
   std::span<const std::byte> encoded;
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
-  StagingLease staging;  // empty where the bytes lie in the in-memory swap
+  StagingLease staging;          // empty where the bytes lie in the in-memory swap
   std::uint64_t bytes_read = 0;  // passed on to UnitReady
   Nanoseconds read{0};
 };
@@ -75,7 +75,7 @@ struct UnitReady {
   UnitId unit;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_decoded = 0;  // raw bytes
-  Nanoseconds read{0};    // time with requests in flight since the reader's last report
+  Nanoseconds read{0};              // time with requests in flight since the reader's last report
   Nanoseconds decode{0};
 };
 // Reader or decompressor → coordinator: the unit's memory is allocated, its content is not right.

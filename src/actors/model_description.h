@@ -68,11 +68,11 @@ enum class LayerTensor : std::uint8_t {
 
 struct LayerDescription {
   std::array<TensorView, static_cast<std::size_t>(LayerTensor::kCount)> tensors;
-  std::vector<FileRange> ranges;  // what fills the unit, ascending
-  std::uint64_t unit_bytes = 0;           // size of the unit's buffer, whole blocks
-  std::uint64_t tensor_bytes = 0;         // of its tensors alone
-  std::uint32_t window = 0;               // attention window in tokens; 0: all
-  bool rope = true;                       // some layers of some families go without
+  std::vector<FileRange> ranges;   // what fills the unit, ascending
+  std::uint64_t unit_bytes = 0;    // size of the unit's buffer, whole blocks
+  std::uint64_t tensor_bytes = 0;  // of its tensors alone
+  std::uint32_t window = 0;        // attention window in tokens; 0: all
+  bool rope = true;                // some layers of some families go without
   [[nodiscard]] const TensorView& operator[](LayerTensor tensor) const {
     return tensors[static_cast<std::size_t>(tensor)];
   }
@@ -99,12 +99,12 @@ struct EmbeddingDescription {
 };
 
 struct ModelDescription {
-  std::string file;          // path
+  std::string file;  // path
   std::uint64_t file_bytes = 0;
   std::uint64_t identity = 0;  // hash of header, sizes and modification time
-  std::string name;          // general.name
-  std::string architecture;  // general.architecture
-  std::string chat_template; // the file's template text, may be empty
+  std::string name;            // general.name
+  std::string architecture;    // general.architecture
+  std::string chat_template;   // the file's template text, may be empty
   std::uint32_t layers = 0;
   std::uint32_t hidden = 0;
   std::uint32_t feed_forward = 0;
@@ -115,9 +115,9 @@ struct ModelDescription {
   std::uint32_t vocabulary = 0;  // rows of the output head
   std::uint32_t context_length = 0;
   float norm_epsilon = 1e-5F;
-  float attention_scale = 0;     // multiplies Q·K; 1/√head_dim unless the family says otherwise
-  float attention_softcap = 0;   // 0: none
-  float logit_softcap = 0;       // 0: none
+  float attention_scale = 0;    // multiplies Q·K; 1/√head_dim unless the family says otherwise
+  float attention_softcap = 0;  // 0: none
+  float logit_softcap = 0;      // 0: none
   RopeDescription rope;
   std::vector<LayerDescription> layer;
   HeadDescription head;

@@ -75,9 +75,8 @@ bool Prefill::enqueue_next() noexcept {
   Result<void> queued =
       stage == work_.layers * 2
           ? queue_.enqueue_head(ticket)
-          : queue_.enqueue_layer(stage / 2,
-                                 stage % 2 == 0 ? LayerStage::kProject : LayerStage::kAttend,
-                                 ticket);
+          : queue_.enqueue_layer(
+                stage / 2, stage % 2 == 0 ? LayerStage::kProject : LayerStage::kAttend, ticket);
   if (!queued) {
     fail(queued.error());
     return false;

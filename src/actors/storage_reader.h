@@ -1,8 +1,9 @@
 // The storage reader (paper §4.2): brings units back from the model file and the swap file by
 // direct I/O, straight into their shared buffers, with the device's queue kept full.
 //
-// It waits on its inbox and its device at once. State: reads in the order they came; the requests in
-// flight. Invariant: a buffer named by a request in flight is never given up before its completion.
+// It waits on its inbox and its device at once. State: reads in the order they came; the requests
+// in flight. Invariant: a buffer named by a request in flight is never given up before its
+// completion.
 #pragma once
 
 #include <deque>

@@ -12,10 +12,10 @@ Transfer::Transfer(std::vector<TransferPiece> pieces, std::uint64_t block_bytes)
     for (std::uint64_t i = blocks; i-- > 0;) {
       const std::uint64_t offset = i * block_bytes;
       const std::uint64_t wanted = std::min(block_bytes, piece->bytes - offset);
-      const std::uint64_t span = std::min<std::uint64_t>(align_up(wanted, kBlockAlignment),
-                                                         piece->span.size() - offset);
-      waiting_.push_back({piece->file, piece->file_offset + offset,
-                          piece->span.subspan(offset, span), wanted});
+      const std::uint64_t span =
+          std::min<std::uint64_t>(align_up(wanted, kBlockAlignment), piece->span.size() - offset);
+      waiting_.push_back(
+          {piece->file, piece->file_offset + offset, piece->span.subspan(offset, span), wanted});
     }
   }
 }
@@ -62,8 +62,8 @@ void Transfer::completed(const TransferPiece& piece, std::int64_t result,
           where() + ": ends " + std::to_string(piece.bytes - moved) + " bytes early"});
     return;
   }
-  waiting_.push_back({piece.file, piece.file_offset + kept, piece.span.subspan(kept),
-                      piece.bytes - kept});
+  waiting_.push_back(
+      {piece.file, piece.file_offset + kept, piece.span.subspan(kept), piece.bytes - kept});
 }
 
 }  // namespace mzcache::actors

@@ -22,7 +22,8 @@ struct TransferPiece {
   std::uint64_t bytes = 0;
 };
 
-// Requests that answered with EAGAIN, EINTR or nothing at all, in a row, before the transfer gives up.
+// Requests that answered with EAGAIN, EINTR or nothing at all, in a row, before the transfer gives
+// up.
 inline constexpr std::uint32_t kRetriesMax = 32;
 
 // The requests of one transfer: hands out the next piece to submit, takes completions, says when

@@ -9,9 +9,12 @@ namespace mzcache::actors {
 
 [[nodiscard]] inline std::string unit_name(UnitId unit) {
   switch (unit.kind) {
-    case UnitKind::kWeights: return "weights of layer " + std::to_string(unit.layer);
-    case UnitKind::kHead: return "output head";
-    case UnitKind::kKv: break;
+    case UnitKind::kWeights:
+      return "weights of layer " + std::to_string(unit.layer);
+    case UnitKind::kHead:
+      return "output head";
+    case UnitKind::kKv:
+      break;
   }
   return "KV chunk " + std::to_string(unit.chunk) + " of layer " + std::to_string(unit.layer);
 }

@@ -193,7 +193,8 @@ bool Coordinator::start_next() {
   if (next == queue_.end()) return false;
   Queued request = std::move(*next);
   queue_.erase(next);
-  std::visit([this](auto&& queued) { start(std::forward<decltype(queued)>(queued)); }, std::move(request));
+  std::visit([this](auto&& queued) { start(std::forward<decltype(queued)>(queued)); },
+             std::move(request));
   return true;
 }
 

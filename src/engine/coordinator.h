@@ -112,12 +112,12 @@ class Coordinator {
 
   Activity activity_ = Activity::kIdle;
   Interrupt interrupt_ = Interrupt::kNone;
-  Error failure_;                        // for Interrupt::kFailed
-  std::optional<std::uint32_t> lost_;    // context whose KV cannot come back
+  Error failure_;                      // for Interrupt::kFailed
+  std::optional<std::uint32_t> lost_;  // context whose KV cannot come back
   std::deque<EvictRequest> evicts_;
   std::deque<Queued> queue_;
-  std::optional<Turn> paused_;             // waits for its time; later Generates wait behind it
-  std::deque<Turn> ending_;                // cancelled while paused
+  std::optional<Turn> paused_;  // waits for its time; later Generates wait behind it
+  std::deque<Turn> ending_;     // cancelled while paused
   actors::Port<ResumePaused> self_;
   std::optional<EvictRequest> evict_;      // the one under way
   std::optional<RestoreRequest> restore_;  // the one under way

@@ -1,5 +1,5 @@
-// Rows of the input embedding: read singly from the model file and kept, because the same words come
-// again; taken from the output head where that is the same tensor and resident.
+// Rows of the input embedding: read singly from the model file and kept, because the same words
+// come again; taken from the output head where that is the same tensor and resident.
 #pragma once
 
 #include <cstddef>

@@ -67,9 +67,9 @@ std::uint64_t EngineState::memory_swap_budget() const noexcept {
   if (options.memory_swap_max_bytes > 0) return options.memory_swap_max_bytes;
   std::uint64_t chunks = 0;
   for (const auto& [id, context] : cache.contexts()) chunks += context.chunks;
-  return static_cast<std::uint64_t>(static_cast<double>(chunks * model.layers *
-                                                        model.chunk_bytes()) *
-                                    options.memory_swap_max_percent / 100.0);
+  return static_cast<std::uint64_t>(
+      static_cast<double>(chunks * model.layers * model.chunk_bytes()) *
+      options.memory_swap_max_percent / 100.0);
 }
 
 }  // namespace mzcache::engine

@@ -27,11 +27,11 @@ struct EngineOptions {
   std::uint64_t restore_bytes_in_flight = std::uint64_t{64} << 20;
   std::uint64_t restore_run_bytes = std::uint64_t{8} << 20;  // neighbours allocated at once
   std::uint32_t slice_tokens_max = 512;
-  std::uint32_t allocators = 1;     // workers whose busy times a restore's report adds up
+  std::uint32_t allocators = 1;  // workers whose busy times a restore's report adds up
   std::uint32_t decompressors = 1;
   bool lossless_only = false;  // nothing lossy on either path
-  // Stages that do not overlap (the evaluation compares): all memory before the first read, all units
-  // before the first layer.
+  // Stages that do not overlap (the evaluation compares): all memory before the first read, all
+  // units before the first layer.
   bool allocate_first = false;
   bool compute_last = false;
   std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks

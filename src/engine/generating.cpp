@@ -88,7 +88,8 @@ void Generating::next_slice() {
       std::min(std::max(1U, turn_->request.slice_tokens), state_.options.slice_tokens_max);
   first_ = context.kv_tokens;
   count_ = std::min(slice_max, static_cast<std::uint32_t>(context.tokens.size()) - first_);
-  const std::uint32_t chunks = (first_ + count_ + state_.chunk_tokens() - 1) / state_.chunk_tokens();
+  const std::uint32_t chunks =
+      (first_ + count_ + state_.chunk_tokens() - 1) / state_.chunk_tokens();
   if (chunks > context.chunks) {
     context.chunks = chunks;
     state_.residency.set_chunks(context.id, chunks);
@@ -169,8 +170,8 @@ void Generating::commit(const actors::TokenReady& message) {
   context.kv_tokens = first_ + count_;
   const std::uint32_t chunk_tokens = state_.chunk_tokens();
   for (std::uint32_t layer = 0; layer < state_.model.layers; ++layer) {
-    for (std::uint32_t chunk = first_ / chunk_tokens;
-         chunk <= (first_ + count_ - 1) / chunk_tokens; ++chunk) {
+    for (std::uint32_t chunk = first_ / chunk_tokens; chunk <= (first_ + count_ - 1) / chunk_tokens;
+         ++chunk) {
       state_.residency.forget_forms(actors::kv_unit(context.id, layer, chunk));
     }
   }

@@ -3,8 +3,8 @@
 //
 //   begin ─▶ slice: chunks, embedding rows ─▶ compute ─▶ committed ─▶ next slice … ─▶ next token …
 //
-// State: the running turn. Invariant: the context's kv_tokens only ever counts positions whose K and V
-// exist in every layer.
+// State: the running turn. Invariant: the context's kv_tokens only ever counts positions whose K
+// and V exist in every layer.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace mzcache::engine {
 
-// One turn: what was asked, and how far it got. Between slices it can be set aside and taken up again.
+// One turn: what was asked, and how far it got. Between slices it can be set aside and taken up
+// again.
 struct Turn {
   GenerateRequest request;
   GenerateResult result;
@@ -36,8 +37,8 @@ class Generating {
 
   // kContextFull, kBadArgument, kNotFound: the request is refused and nothing changed.
   [[nodiscard]] Error begin(GenerateRequest request);
-  // Chunks for the next slice exist from here on; its rows are asked for. Call once nothing computes;
-  // the caller lets the restore want what is missing.
+  // Chunks for the next slice exist from here on; its rows are asked for. Call once nothing
+  // computes; the caller lets the restore want what is missing.
   void next_slice();
   void on(const actors::RowsRead& message);
   // Hands the slice to the device. Its embedding rows are there.
@@ -80,13 +81,13 @@ class Generating {
   EngineState& state_;
   EmbeddingRows rows_;
   std::optional<Turn> turn_;
-  std::uint32_t first_ = 0;          // position of the slice
-  std::uint32_t count_ = 0;          // its tokens
+  std::uint32_t first_ = 0;  // position of the slice
+  std::uint32_t count_ = 0;  // its tokens
   std::vector<std::uint32_t> wanted_rows_;
-  std::uint64_t slice_ = 0;          // number of the slice under way
+  std::uint64_t slice_ = 0;  // number of the slice under way
   bool computing_ = false;
   bool slice_waits_ = false;
-  std::uint64_t rows_pending_ = 0;   // number of the slice whose rows are being read
+  std::uint64_t rows_pending_ = 0;  // number of the slice whose rows are being read
   Error rows_error_;
 };
 

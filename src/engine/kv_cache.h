@@ -17,7 +17,7 @@ struct Context {
   std::uint32_t id = 0;
   std::vector<Token> tokens;
   std::uint32_t kv_tokens = 0;
-  std::uint32_t chunks = 0;        // allocated (in whatever place), the same in every layer
+  std::uint32_t chunks = 0;  // allocated (in whatever place), the same in every layer
   std::uint32_t tokens_max = 0;
 
   // Valid tokens in a chunk.

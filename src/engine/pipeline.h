@@ -42,8 +42,8 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   const auto coordinator = dispatcher.template spawn<Coordinator>(
       actors::ActorSpec{ActorKind::kCoordinator, "coordinator"}, state);
   const auto reader = dispatcher.template spawn<actors::StorageReader>(
-      actors::ActorSpec{ActorKind::kStorageReader, "storage-reader"}, devices.reads,
-      devices.memory, shape, encoded_bytes, clock, timeline, "reads in flight");
+      actors::ActorSpec{ActorKind::kStorageReader, "storage-reader"}, devices.reads, devices.memory,
+      shape, encoded_bytes, clock, timeline, "reads in flight");
   const auto writer = dispatcher.template spawn<actors::StorageWriter>(
       actors::ActorSpec{ActorKind::kStorageWriter, "storage-writer"}, devices.writes,
       devices.memory, shape, encoded_bytes, clock, timeline, "writes in flight");
@@ -64,8 +64,8 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   PipelinePorts ports;
   for (std::uint32_t i = 0; i < workers.allocators; ++i) {
     const auto allocator = dispatcher.template spawn<actors::Allocator>(
-        actors::ActorSpec{ActorKind::kAllocator, "allocator-" + std::to_string(i)},
-        devices.memory, clock);
+        actors::ActorSpec{ActorKind::kAllocator, "allocator-" + std::to_string(i)}, devices.memory,
+        clock);
     allocator.actor->connect({reader.template port<actors::ReadUnit>(), decode,
                               coordinator.template port<actors::UnitsAllocated>(), ready,
                               coordinator.template port<actors::UnitsReleased>()});
@@ -74,8 +74,8 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   }
   for (std::uint32_t i = 0; i < workers.compressors; ++i) {
     const auto compressor = dispatcher.template spawn<actors::Compressor>(
-        actors::ActorSpec{ActorKind::kCompressor, "compress-" + std::to_string(i)},
-        devices.memory, state.codec, shape, clock);
+        actors::ActorSpec{ActorKind::kCompressor, "compress-" + std::to_string(i)}, devices.memory,
+        state.codec, shape, clock);
     compressor.actor->connect({coordinator.template port<actors::ChunkCompressed>()});
     ports.compress.push_back(compressor.template port<actors::CompressChunk>());
   }

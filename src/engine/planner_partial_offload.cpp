@@ -1,5 +1,5 @@
-// The baseline the paper compares with: whole layers leave, weights and KV alike, the last first; KV goes
-// to storage as it is. No second restore path, no finer grain.
+// The baseline the paper compares with: whole layers leave, weights and KV alike, the last first;
+// KV goes to storage as it is. No second restore path, no finer grain.
 #include <algorithm>
 #include <map>
 
@@ -22,7 +22,8 @@ class PartialOffloadPlanner final : public EvictionPlanner {
       }
     }
     std::uint64_t storage_free = input.storage_free;
-    for (auto layer = layers.rbegin(); layer != layers.rend() && plan.freed_bytes < bytes; ++layer) {
+    for (auto layer = layers.rbegin(); layer != layers.rend() && plan.freed_bytes < bytes;
+         ++layer) {
       for (const PlannedUnit* unit : layer->second) {
         const bool kv = unit->unit.kind == actors::UnitKind::kKv;
         if (kv && !unit->stored_clean) {
@@ -30,8 +31,8 @@ class PartialOffloadPlanner final : public EvictionPlanner {
           storage_free -= unit->bytes;
         }
         plan.steps.push_back({unit->unit, UnitPlace::kResident,
-                              kv ? UnitPlace::kStored : UnitPlace::kDropped,
-                              EvictionStage::kWOnly, unit->bytes});
+                              kv ? UnitPlace::kStored : UnitPlace::kDropped, EvictionStage::kWOnly,
+                              unit->bytes});
         plan.freed_bytes += unit->bytes;
         owed += static_cast<double>(unit->bytes);
       }

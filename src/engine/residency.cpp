@@ -121,11 +121,12 @@ PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encode
     if (unit.kind == UnitKind::kKv) {
       if (record.empty && !record.resident) return;
       const auto& context = cache.contexts().at(unit.context);
-      const std::uint32_t tokens = std::max(
-          1U, context.tokens_in_chunk(unit.chunk, model_.chunk_layout().tokens));
+      const std::uint32_t tokens =
+          std::max(1U, context.tokens_in_chunk(unit.chunk, model_.chunk_layout().tokens));
       planned.stored_compressed = record.stored && record.stored->encoded;
-      planned.compressed_bytes = record.compressed           ? record.compressed->slot.bytes
-                                 : planned.stored_compressed ? record.stored->bytes
+      planned.compressed_bytes = record.compressed ? record.compressed->slot.bytes
+                                 : planned.stored_compressed
+                                     ? record.stored->bytes
                                      : encoded_bytes * tokens / model_.chunk_layout().tokens;
       planned.compressed_clean = record.compressed.has_value();
       planned.stored_clean = record.stored.has_value();

@@ -130,8 +130,7 @@ void Restoring::fill_held() {
       decode.encoded = encoded->encoded;
       decode.checksum = encoded->checksum;
       decode.token_count = encoded->token_count;
-      state_.ports.decode[next_decompressor++ % state_.ports.decode.size()].send(
-          std::move(decode));
+      state_.ports.decode[next_decompressor++ % state_.ports.decode.size()].send(std::move(decode));
     } else if (std::holds_alternative<actors::FreshOrigin>(origin)) {
       fresh.push_back(unit);
     } else {
@@ -147,15 +146,13 @@ void Restoring::fill_held() {
   }
 }
 
-
 void Restoring::on(const actors::UnitReady& message) {
   UnitRecord& record = state_.residency[message.unit];
   record.moving = false;
   state_.residency.set_resident(message.unit, true);
   // A stored form stays: evicting the chunk again is then free. An encoded one takes memory, so it
   // stays only within its budget.
-  if (record.compressed &&
-      state_.residency.kept_bytes() > state_.options.keep_compressed) {
+  if (record.compressed && state_.residency.kept_bytes() > state_.options.keep_compressed) {
     state_.residency.drop_compressed(record);
   }
   report_.bytes_read += message.bytes_read;

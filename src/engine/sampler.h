@@ -13,16 +13,16 @@ namespace mzcache::engine {
 
 // Applied in this order: logit bias, penalties, temperature, top-k, top-p, min-p, draw.
 struct SamplingOptions {
-  float temperature = 0.0F;      // 0: greedy
-  std::uint32_t top_k = 0;       // 0: all
+  float temperature = 0.0F;  // 0: greedy
+  std::uint32_t top_k = 0;   // 0: all
   float top_p = 1.0F;
   float min_p = 0.0F;
-  float repeat_penalty = 1.0F;   // 1: none; over the last repeat_last tokens
+  float repeat_penalty = 1.0F;  // 1: none; over the last repeat_last tokens
   float frequency_penalty = 0.0F;
   float presence_penalty = 0.0F;
   std::uint32_t repeat_last = 64;
   std::vector<std::pair<Token, float>> logit_bias;
-  std::uint64_t seed = 0;        // 0: drawn at random
+  std::uint64_t seed = 0;  // 0: drawn at random
 };
 
 class Sampler {

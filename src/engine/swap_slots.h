@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <iterator>
+#include <map>
 #include <optional>
 
 #include "actors/units.h"

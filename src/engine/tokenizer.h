@@ -21,8 +21,8 @@ class Tokenizer {
     bool add_bos = true;        // where the model's metadata asks for it
   };
 
-  // kUnsupported lists the tokenizer models and splitters there are. A merge list that names unknown
-  // tokens is accepted (such merges never apply).
+  // kUnsupported lists the tokenizer models and splitters there are. A merge list that names
+  // unknown tokens is accepted (such merges never apply).
   [[nodiscard]] static Result<std::shared_ptr<const Tokenizer>> load(const GgufFile& file);
   virtual ~Tokenizer() = default;
 

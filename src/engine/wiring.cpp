@@ -122,8 +122,7 @@ Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice
     if (!usable) return usable;
   }
   const io::StorageOptions options = to_storage_options(config, notice);
-  Result<std::shared_ptr<io::StorageFiles>> files =
-      io::StorageFiles::open(model_.file, options);
+  Result<std::shared_ptr<io::StorageFiles>> files = io::StorageFiles::open(model_.file, options);
   if (!files) return files.error();
   files_ = std::move(*files);
   for (auto* device : {&reads_, &writes_}) {
@@ -138,14 +137,15 @@ Result<void> Wiring::start(const Config& config, actors::Timeline& timeline) {
   Result<actors::CpuTopology> topology = actors::this_topology();
   if (!topology) return topology.error();
   const actors::Placement placement = to_placement(config.placement);
-  dispatcher_ = std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
+  dispatcher_ =
+      std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
   planner_ = make_planner(to_planner_options(config, device_->info()));
   EngineOptions options = to_engine_options(config, model_, queue_->slice_tokens_max());
   options.allocators = worker_count(placement, actors::ActorKind::kAllocator);
   options.decompressors = worker_count(placement, actors::ActorKind::kDecompressor);
-  state_ = std::make_unique<EngineState>(
-      model_, *memory_, *codec_, *planner_, planner_profile(config, kept_profile_.profile),
-      dispatcher_->clock(), options);
+  state_ = std::make_unique<EngineState>(model_, *memory_, *codec_, *planner_,
+                                         planner_profile(config, kept_profile_.profile),
+                                         dispatcher_->clock(), options);
   state_->rates =
       RateHistory(kept_profile_.profile.alone, kept_profile_.profile.busy, given_rates(config));
   timer_ = std::make_unique<ThreadTimer>();

@@ -1,5 +1,6 @@
 // What the public headers say of files, devices and traces.
 #include <algorithm>
+#include <fstream>
 
 #include "actors/placement.h"
 #include "actors/timeline.h"
@@ -9,8 +10,6 @@
 #include "engine/wiring.h"
 #include "mzcache/model_info.h"
 #include "mzcache/trace.h"
-
-#include <fstream>
 
 namespace mzcache {
 namespace {
@@ -97,7 +96,9 @@ std::vector<TraceStage> summarize_trace(const std::string& path) {
   const actors::TraceSummary summary = actors::summarize(file.spans);
   std::vector<TraceStage> stages;
   for (const actors::StageSummary& stage : summary.stages) {
-    const auto ms = [](actors::Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; };
+    const auto ms = [](actors::Nanoseconds time) {
+      return static_cast<double>(time.count()) / 1e6;
+    };
     const double busy = ms(stage.busy);
     TraceStage row;
     row.name = actors::stage_name(stage.stage);

@@ -38,7 +38,8 @@ class ThreadTimer final : public Timer {
 
  private:
   asio::io_context context_;
-  asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(context_);
+  asio::executor_work_guard<asio::io_context::executor_type> work_ =
+      asio::make_work_guard(context_);
   std::mutex mutex_;
   std::thread thread_;
 };

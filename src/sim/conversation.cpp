@@ -138,8 +138,8 @@ class Conversation {
 
   void schedule_request() {
     // Bursts and pauses: some requests meet an idle machine, some each other.
-    last_ += Nanoseconds(static_cast<std::int64_t>(
-        coin(0.4) ? pick(0, 200'000) : pick(0, 20'000'000)));
+    last_ +=
+        Nanoseconds(static_cast<std::int64_t>(coin(0.4) ? pick(0, 200'000) : pick(0, 20'000'000)));
     const std::uint64_t kind = pick(0, 99);
     world_->dispatcher().at(last_, [this, kind] {
       if (kind < 40) {
@@ -276,9 +276,9 @@ class Conversation {
     evict();
     restore();
     bool done = false;
-    world_->dispatcher().at(world_->dispatcher().now() +
-                                Nanoseconds(static_cast<std::int64_t>(pick(0, 2'000'000))),
-                            [this, &done] { post(engine::Shutdown{[&done] { done = true; }}); });
+    world_->dispatcher().at(
+        world_->dispatcher().now() + Nanoseconds(static_cast<std::int64_t>(pick(0, 2'000'000))),
+        [this, &done] { post(engine::Shutdown{[&done] { done = true; }}); });
     if (!settle("shutdown")) return;
     if (!done) fail("shutdown never finished");
   }

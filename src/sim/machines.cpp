@@ -20,8 +20,8 @@ constexpr std::array<Shape, 5> kShapes{{
 }};
 
 // Reads are the paper's figure for the device. The shares of allocation, reads and prefill in a
-// sequential restore (paper, Figure 4: 10–13, 59–61, 28–29 %) give the other two rates: all three touch
-// the same bytes, so rates are to each other as the shares are inversely.
+// sequential restore (paper, Figure 4: 10–13, 59–61, 28–29 %) give the other two rates: all three
+// touch the same bytes, so rates are to each other as the shares are inversely.
 MachineOptions phone(double read_bytes_per_s) {
   MachineOptions options;
   options.content = false;

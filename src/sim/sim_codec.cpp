@@ -11,9 +11,8 @@ std::uint64_t row_bytes(const actors::ChunkLayout& layout) {
   return layout.bytes() / layout.tokens;
 }
 
-
-// Of a row, 17 bytes in 32: what 8 bits a value in groups of 64 take. What the seed does not fill is
-// padding.
+// Of a row, 17 bytes in 32: what 8 bits a value in groups of 64 take. What the seed does not fill
+// is padding.
 constexpr std::uint64_t encoded_row(std::uint64_t row) { return row * 17 / 32; }
 
 }  // namespace
@@ -44,8 +43,7 @@ Result<std::uint64_t> SimCodec::encode(const actors::ChunkView& chunk, std::span
 }
 
 Result<void> SimCodec::decode(std::span<const std::byte> encoded,
-                              const actors::MutableChunkView& chunk,
-                              std::span<std::byte>) const {
+                              const actors::MutableChunkView& chunk, std::span<std::byte>) const {
   const std::uint64_t row = row_bytes(*chunk.layout);
   dispatcher_.charge(actors::Nanoseconds(static_cast<std::int64_t>(
       static_cast<double>(chunk.layout->bytes()) / machine_.decode_bytes_per_s * 1e9)));

@@ -1,4 +1,5 @@
-// A lossless codec for the simulation: rows that are spelled-out seeds are kept as seeds, others raw.
+// A lossless codec for the simulation: rows that are spelled-out seeds are kept as seeds, others
+// raw.
 #pragma once
 
 #include "actors/ports.h"

@@ -72,8 +72,8 @@ void SimCompute::attend(std::uint32_t layer) {
   const actors::ChunkLayout layout = model_.chunk_layout();
   const std::uint64_t row_bytes = layout.bytes() / layout.tokens;
   const auto row = [&](std::uint32_t position) {
-    const auto chunk = memory_.bytes(
-        actors::kv_unit(slice_.context, layer, position / layout.tokens));
+    const auto chunk =
+        memory_.bytes(actors::kv_unit(slice_.context, layer, position / layout.tokens));
     return chunk.subspan(position % layout.tokens * row_bytes, row_bytes);
   };
   std::uint64_t digest = 0;
@@ -90,8 +90,7 @@ void SimCompute::attend(std::uint32_t layer) {
 }
 
 void SimCompute::head() {
-  const std::uint64_t weights =
-      actors::checksum(memory_.bytes(actors::head_unit(model_.layers)));
+  const std::uint64_t weights = actors::checksum(memory_.bytes(actors::head_unit(model_.layers)));
   logits_.assign(slice_.logit_rows.size() * model_.vocabulary, 0.0F);
   for (std::size_t i = 0; i < slice_.logit_rows.size(); ++i) {
     const std::uint64_t token = mix(states_[slice_.logit_rows[i]], weights) % model_.vocabulary;

@@ -1,5 +1,5 @@
-// A simulated compute device: an in-order queue that runs the integer model on the units' real bytes
-// when a stage's time has come.
+// A simulated compute device: an in-order queue that runs the integer model on the units' real
+// bytes when a stage's time has come.
 #pragma once
 
 #include <deque>

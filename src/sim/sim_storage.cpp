@@ -51,16 +51,16 @@ std::int64_t SimStorage::transfer(const BlockRequest& request) {
   }
   std::uint64_t bytes = request.buffer.size();
   if (chance(machine_.short_transfer)) {
-    bytes = std::uniform_int_distribution<std::uint64_t>(1, bytes / 512)(dispatcher_.random()) * 512;
+    bytes =
+        std::uniform_int_distribution<std::uint64_t>(1, bytes / 512)(dispatcher_.random()) * 512;
   }
   if (!machine_.content) {
     // What was written without content is zeros.
     if (read && request.file == FileId::kSwap) std::memset(request.buffer.data(), 0, bytes);
     const std::uint64_t end =
         request.file == FileId::kModel ? disk_->model_bytes : disk_->swap_bytes;
-    return request.offset >= end
-               ? 0
-               : static_cast<std::int64_t>(std::min(bytes, end - request.offset));
+    return request.offset >= end ? 0
+                                 : static_cast<std::int64_t>(std::min(bytes, end - request.offset));
   }
   if (request.file == FileId::kModel) {
     const auto& file = *disk_->model_file;
@@ -77,7 +77,8 @@ std::int64_t SimStorage::transfer(const BlockRequest& request) {
   }
   std::memcpy(request.buffer.data(), file.data() + request.offset, bytes);
   if (chance(machine_.bit_flip)) {
-    const auto at = std::uniform_int_distribution<std::uint64_t>(0, bytes - 1)(dispatcher_.random());
+    const auto at =
+        std::uniform_int_distribution<std::uint64_t>(0, bytes - 1)(dispatcher_.random());
     request.buffer[at] ^= std::byte{0x10};
   }
   return static_cast<std::int64_t>(bytes);

@@ -17,7 +17,7 @@ namespace {
 using actors::FileRange;
 using actors::kBlockAlignment;
 
-constexpr std::uint64_t kRowBytes = 32;  // of the input embedding
+constexpr std::uint64_t kRowBytes = 32;           // of the input embedding
 constexpr std::uint64_t kEmbeddingOffset = 1000;  // rows need no alignment
 // The head ends with the file, in the middle of a block.
 constexpr std::uint64_t kTailMissing = 100;
@@ -54,7 +54,8 @@ actors::ModelDescription describe(const ModelOptions& options) {
   model.head_dim = static_cast<std::uint32_t>(kBlockAlignment / 4 / options.chunk_tokens);
   model.chunk_tokens = options.chunk_tokens;
   model.vocabulary = options.vocabulary;
-  model.embedding = {actors::TensorType::kF32, kEmbeddingOffset, kRowBytes, options.vocabulary, 1.0F};
+  model.embedding = {actors::TensorType::kF32, kEmbeddingOffset, kRowBytes, options.vocabulary,
+                     1.0F};
   std::uint64_t at =
       actors::align_up(kEmbeddingOffset + options.vocabulary * kRowBytes, kBlockAlignment);
   for (std::uint32_t layer = 0; layer < options.layers; ++layer) {

@@ -24,26 +24,26 @@ struct MachineOptions {
   double decode_bytes_per_s = 6e9;
   double encode_bytes_per_s = 3e9;
   actors::Nanoseconds layer_time{300'000};  // the device, per layer and slice
-  // Where not 0, the device's time follows from the bytes it reads instead: weights, and the context's
-  // KV in a layer, per second.
+  // Where not 0, the device's time follows from the bytes it reads instead: weights, and the
+  // context's KV in a layer, per second.
   double device_bytes_per_s = 0;
   // False: units have sizes but no content, for models of real size; answers mean nothing then.
   bool content = true;
   std::uint32_t depth = 8;
   std::uint64_t block_bytes = 8192;
 
-  double read_error = 0;    // EIO, on the swap file only
+  double read_error = 0;  // EIO, on the swap file only
   double model_read_error = 0;
-  double write_error = 0;   // EIO
+  double write_error = 0;  // EIO
   double short_transfer = 0;
-  double busy = 0;          // EAGAIN
-  double no_space = 0;      // growing the swap file fails
-  double no_memory = 0;     // populating fails
-  double bit_flip = 0;      // a read from the swap file returns different bytes
+  double busy = 0;       // EAGAIN
+  double no_space = 0;   // growing the swap file fails
+  double no_memory = 0;  // populating fails
+  double bit_flip = 0;   // a read from the swap file returns different bytes
 };
 
-// A model so small that thousands of conversations run in a second. Its answer depends on every byte
-// of every unit and of the whole context.
+// A model so small that thousands of conversations run in a second. Its answer depends on every
+// byte of every unit and of the whole context.
 struct ModelOptions {
   std::uint32_t layers = 3;
   std::uint32_t chunk_tokens = 4;
@@ -81,8 +81,8 @@ class World {
         const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
         std::unique_ptr<engine::EvictionPlanner> planner);
   ~World();
-  // A context of so many tokens, all resident, as if it had been computed. The coordinator has opened
-  // the context and is idle.
+  // A context of so many tokens, all resident, as if it had been computed. The coordinator has
+  // opened the context and is idle.
   void plant_context(std::uint32_t context, std::uint32_t tokens);
 
   [[nodiscard]] actors::SimDispatcher& dispatcher() noexcept { return dispatcher_; }

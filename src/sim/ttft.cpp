@@ -79,8 +79,8 @@ class Experiment {
     if (policy.planner.paths == engine::EvictionPaths::kStorage) engine.memory_swap_max_percent = 0;
     auto planner = policy.partial_offload ? engine::make_partial_offload_planner()
                                           : engine::make_planner(policy.planner);
-    world_ = std::make_unique<World>(options.seed, model, machine.options, engine,
-                                     machine.workers, std::move(planner));
+    world_ = std::make_unique<World>(options.seed, model, machine.options, engine, machine.workers,
+                                     std::move(planner));
     world_->coordinator().post(
         engine::OpenContext{kContext, context_tokens + 1024, [](const Error&) {}});
     settle();

@@ -16,7 +16,7 @@ struct TtftRow {
   double remaining_percent = 0;  // reached; asked is `asked_percent`
   double asked_percent = 0;
   std::string policy;
-  bool reachable = true;         // memory alone cannot reach every level
+  bool reachable = true;  // memory alone cannot reach every level
   double ttft_ms = 0;
   double allocate_ms = 0;
   double read_ms = 0;
@@ -35,8 +35,8 @@ struct TtftRow {
 
 struct TtftOptions {
   std::vector<std::uint32_t> contexts;
-  std::vector<double> remaining;        // percent
-  std::vector<std::string> policies;    // empty: all
+  std::vector<double> remaining;      // percent
+  std::vector<std::string> policies;  // empty: all
   std::uint32_t prompt_tokens = 8;
   std::uint64_t seed = 1;
 };

@@ -322,7 +322,7 @@ TEST_CASE("every eviction order is accepted") {
 
 TEST_CASE("what is not built yet says so") {
   const char* assignments[] = {
-      "device.kernels=cpu",    "device.activations=int8",        "policy.recompute=true",
+      "device.kernels=cpu",      "device.activations=int8",          "policy.recompute=true",
       "memory.storage_codec=q8", "memory.compressed_attention=true",
   };
   for (const char* assignment : assignments) {

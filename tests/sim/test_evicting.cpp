@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace mzcache;           // NOLINT(google-build-using-namespace)
+using namespace mzcache;  // NOLINT(google-build-using-namespace)
 using mzcache::sim::World;
 
 class Greedy final : public engine::TokenSource {

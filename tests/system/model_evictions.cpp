@@ -77,7 +77,8 @@ TEST_CASE("evictions of the real model change no bit without a lossy codec") {
 }
 
 TEST_CASE("8 bits: chunks swapped through memory again and again do not change any further") {
-  System system(model_path(), {"memory.codec=q8", "policy.paths=memory"});
+  // Without a swap file nothing can leave the in-memory swap for it.
+  System system(model_path(), {"memory.codec=q8", "policy.paths=memory", "memory.swap_file_max=0"});
   const auto evictions = check_projection(system, all_but_the_swap);
   REQUIRE(evictions.size() == 11);
   const std::uint32_t chunks = system.model().info().layers * ((kContext + 255) / 256);

@@ -93,7 +93,7 @@ class UnreadableDisk(Mounted):
             failure = talk.answer(SECOND)
             self.assertIn("failed:", failure)
             self.assertIn(model, failure)
-            self.assertIn("EIO", failure)
+            self.assertIn("Input/output error", failure)
             self.assertEqual(talk.quit(), 0)
 
 

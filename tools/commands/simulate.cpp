@@ -1,4 +1,5 @@
-// `mzcache simulate`: the same actors on modelled devices under virtual time; rows as in `bench ttft`.
+// `mzcache simulate`: the same actors on modelled devices under virtual time; rows as in `bench
+// ttft`.
 #include <cstdio>
 #include <memory>
 #include <sstream>
@@ -48,12 +49,11 @@ sim::TtftOptions to_options(const SimulateOptions& options) {
     wanted.contexts.push_back(*tokens);
   }
   for (const std::string& percent : split(options.remaining)) {
-    wanted.remaining.push_back(
-        static_cast<double>(integer_value("--remaining", percent, 0, 100)));
+    wanted.remaining.push_back(static_cast<double>(integer_value("--remaining", percent, 0, 100)));
   }
   wanted.policies = split(options.policy);
-  wanted.prompt_tokens = static_cast<std::uint32_t>(
-      integer_value("--prompt-tokens", options.prompt_tokens, 1, 512));
+  wanted.prompt_tokens =
+      static_cast<std::uint32_t>(integer_value("--prompt-tokens", options.prompt_tokens, 1, 512));
   return wanted;
 }
 
@@ -75,8 +75,8 @@ Json to_json(const sim::TtftRow& row) {
 }
 
 void print_table(const std::vector<sim::TtftRow>& rows) {
-  std::printf("%8s %6s %-18s %9s %9s %9s %9s %9s %9s %8s\n", "context", "left %", "policy", "ttft ms",
-              "alloc ms", "read ms", "decode ms", "comp. ms", "wait ms", "speed-up");
+  std::printf("%8s %6s %-18s %9s %9s %9s %9s %9s %9s %8s\n", "context", "left %", "policy",
+              "ttft ms", "alloc ms", "read ms", "decode ms", "comp. ms", "wait ms", "speed-up");
   for (const sim::TtftRow& row : rows) {
     if (!row.reachable) {
       std::printf("%8u %6.0f %-18s not reachable (%.0f %% remain)\n", row.context_tokens,

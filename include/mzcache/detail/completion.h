@@ -24,7 +24,8 @@ class RuntimeImpl;
 namespace mzcache::detail {
 
 // How a message that is under way is named when its cancellation slot fires. The flag is for the
-// case that the cancellation reaches the runtime before the message: they may come from two threads.
+// case that the cancellation reaches the runtime before the message: they may come from two
+// threads.
 struct RequestHandle {
   std::atomic<std::uint64_t> id{0};  // set by start()
   std::atomic<bool> cancelled{false};
@@ -72,10 +73,10 @@ class HandlerCompletion final : public Completion<Report> {
 
   void complete(std::error_code error, Report report) override {
     auto executor = executor_;
-    asio::post(executor, [handler = std::move(handler_), error,
-                          report = std::move(report)]() mutable {
-      std::move(handler)(error, std::move(report));
-    });
+    asio::post(executor,
+               [handler = std::move(handler_), error, report = std::move(report)]() mutable {
+                 std::move(handler)(error, std::move(report));
+               });
   }
   void post(std::function<void()> work) override { asio::post(executor_, std::move(work)); }
 
@@ -87,8 +88,7 @@ class HandlerCompletion final : public Completion<Report> {
 template <class Report, class Handler>
 CompletionPtr<Report> make_completion(Handler handler, const std::shared_ptr<RuntimeImpl>& impl) {
   auto slot = asio::get_associated_cancellation_slot(handler);
-  auto completion =
-      std::make_shared<HandlerCompletion<Report, Handler>>(std::move(handler));
+  auto completion = std::make_shared<HandlerCompletion<Report, Handler>>(std::move(handler));
   if (slot.is_connected()) {
     slot.assign([weak = std::weak_ptr<RuntimeImpl>(impl),
                  request = completion->request](asio::cancellation_type) {
