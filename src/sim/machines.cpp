@@ -50,6 +50,7 @@ const std::vector<MachineModel>& machines() {
 
 std::vector<std::string> shape_names() {
   std::vector<std::string> names;
+  names.reserve(kShapes.size());
   for (const Shape& shape : kShapes) names.emplace_back(shape.name);
   return names;
 }
