@@ -70,7 +70,7 @@ if [ "$sanitizers" = yes ]; then
   werror=OFF  # instrumented code gets warnings of its own, about code that is not ours
   # Where memory and threads are: the rest would only be slower. What a process weighs means nothing
   # here, and the device driver is not instrumented, so ThreadSanitizer leaves the kernels out.
-  export MZCACHE_SIM_COUNT="${MZCACHE_SIM_COUNT:-1000}"
+  export MZCACHE_SIM_COUNT="${MZCACHE_SIM_COUNT:-500}"
   tests="test_actors test_sim test_io test_embedding test_runtime_stress"
   test_preset asan $tests test_codec test_engine test_gpu
   test_preset tsan $tests
