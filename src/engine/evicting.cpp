@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/storage_writer.h"
+#include "engine/milliseconds.h"
 
 namespace mzcache::engine {
 namespace {
@@ -359,7 +360,7 @@ void Evicting::release_gone() {
 }
 
 void Evicting::finish() {
-  report_.ms = static_cast<double>((state_.clock.now() - accepted_).count()) / 1e6;
+  report_.ms = to_ms(state_.clock.now() - accepted_);
   measure_start();
   report_.freed_bytes = freed();
   report_.all_there_is = report_.freed_bytes < report_.requested_bytes;

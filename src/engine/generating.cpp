@@ -4,13 +4,13 @@
 #include <span>
 #include <string>
 
+#include "engine/milliseconds.h"
+
 namespace mzcache::engine {
 namespace {
 
 using actors::LayerPart;
 using actors::Nanoseconds;
-
-double to_ms(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
 // The first logit minus the second: how close the call was.
 float gap_of(std::span<const float> logits) {

@@ -4,14 +4,14 @@
 #include <tuple>
 #include <variant>
 
+#include "engine/milliseconds.h"
+
 namespace mzcache::engine {
 namespace {
 
 using actors::Nanoseconds;
 using actors::UnitId;
 using actors::UnitKind;
-
-double to_ms(Nanoseconds time) { return static_cast<double>(time.count()) / 1e6; }
 
 }  // namespace
 

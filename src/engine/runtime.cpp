@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/milliseconds.h"
 #include "engine/runtime_impl.h"
 
 namespace mzcache {
@@ -60,7 +61,7 @@ void RuntimeImpl::load(const std::string& file) {
   tokenizer_ = value_or_throw(engine::Tokenizer::load(gguf));
   template_text_ = wiring->model().chat_template;
   info_ = inspect(file);
-  metadata_ms_ = static_cast<double>((now() - load_begin_).count()) / 1e6;
+  metadata_ms_ = engine::to_ms(now() - load_begin_);
   const std::unique_lock lock(wiring_mutex_);
   wiring_ = std::move(wiring);
 }
@@ -130,7 +131,7 @@ LoadReport RuntimeImpl::load_report() {
     }};
   });
   const auto since_load = [&](actors::Nanoseconds time) {
-    return time.count() == 0 ? 0.0 : static_cast<double>((time - load_begin_).count()) / 1e6;
+    return time.count() == 0 ? 0.0 : engine::to_ms(time - load_begin_);
   };
   report.ready_ms = since_load(ready);
   report.first_token_ms = since_load(token);

@@ -6,6 +6,7 @@
 #include "actors/timeline.h"
 #include "engine/chat_template.h"
 #include "engine/inspect.h"
+#include "engine/milliseconds.h"
 #include "engine/tokenizer.h"
 #include "engine/wiring.h"
 #include "mzcache/model_info.h"
@@ -96,15 +97,12 @@ std::vector<TraceStage> summarize_trace(const std::string& path) {
   const actors::TraceSummary summary = actors::summarize(file.spans);
   std::vector<TraceStage> stages;
   for (const actors::StageSummary& stage : summary.stages) {
-    const auto ms = [](actors::Nanoseconds time) {
-      return static_cast<double>(time.count()) / 1e6;
-    };
-    const double busy = ms(stage.busy);
+    const double busy = engine::to_ms(stage.busy);
     TraceStage row;
     row.name = actors::stage_name(stage.stage);
     row.busy_ms = busy;
-    row.overlap_compute_percent = busy > 0 ? 100.0 * ms(stage.with_compute) / busy : 0;
-    row.overlap_others_percent = busy > 0 ? 100.0 * ms(stage.with_others) / busy : 0;
+    row.overlap_compute_percent = busy > 0 ? 100.0 * engine::to_ms(stage.with_compute) / busy : 0;
+    row.overlap_others_percent = busy > 0 ? 100.0 * engine::to_ms(stage.with_others) / busy : 0;
     row.spans = stage.spans;
     row.bytes = stage.bytes;
     stages.push_back(std::move(row));
