@@ -39,7 +39,7 @@ class ActorSubject final : public MailboxSubject {
   ActorSubject()
       : dispatcher_({}, {}, timeline_),
         port_(dispatcher_
-                  .spawn<CountingActor>({actors::ActorKind::kCoordinator, "bench-mailbox"}, tally)
+                  .spawn<CountingActor>({actors::ActorKind::kCompressor, "bench-mailbox"}, tally)
                   .port<Small>()) {
     dispatcher_.start();
   }

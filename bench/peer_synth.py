@@ -11,16 +11,14 @@ it, which takes some minutes. By default all architectures as q4_0, and all type
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
-import venv
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGES = ["llama-cpp-python==0.3.36", "gguf==0.19.0", "numpy"]
+import peer_environment
+
 ARCHS = ["qwen3-0.6b", "qwen3-1.7b", "exaone4-1.2b", "llama3.2-1b", "gemma2-2b", "gemma3-270m",
          "smollm2-135m"]
 TYPES = ["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"]
@@ -30,27 +28,13 @@ TEXT = "the quick brown fox, it costs 12 \u20ac\nand  two spaces \U0001F98A"
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--mzcache", default=str(ROOT / "build/release/bin/mzcache"))
-    parser.add_argument("--venv", default=str(ROOT / "build/peer-venv"))
+    parser.add_argument("--mzcache",
+                        default=str(peer_environment.ROOT / "build/release/bin/mzcache"))
+    parser.add_argument("--venv", default=peer_environment.FOLDER)
     parser.add_argument("--folder", help="where the models are written (default: a temporary one)")
     parser.add_argument("--arch", action="append", choices=ARCHS)
     parser.add_argument("--type", action="append", choices=TYPES)
     return parser.parse_args()
-
-
-def enter_environment(folder):
-    """Runs this script again inside the virtual environment, made first where it is missing."""
-    python = pathlib.Path(folder) / "bin/python"
-    if pathlib.Path(sys.prefix).resolve() == pathlib.Path(folder).resolve():
-        return
-    if not python.exists():
-        venv.create(folder, with_pip=True)
-    ready = subprocess.run([str(python), "-c", "import llama_cpp, gguf, numpy"],
-                           capture_output=True, check=False)
-    if ready.returncode != 0:
-        print(f"installing {' '.join(PACKAGES)} into {folder}", file=sys.stderr)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", *PACKAGES], check=True)
-    os.execv(str(python), [str(python), *sys.argv])
 
 
 def check(path):
@@ -89,7 +73,7 @@ def special_tokens(reader):
 
 def main():
     arguments = parse_arguments()
-    enter_environment(arguments.venv)
+    peer_environment.enter(arguments.venv)
     if arguments.arch or arguments.type:
         pairs = [(arch, kind) for arch in arguments.arch or ARCHS
                  for kind in arguments.type or ["q4_0"]]

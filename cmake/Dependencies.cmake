@@ -33,6 +33,7 @@ mzcache_require_header(OPENCL_HPP_INCLUDE_DIR CL/opencl.hpp opencl-clhpp-headers
 mzcache_require_module(OPENCL OpenCL ocl-icd-opencl-dev)
 mzcache_require_module(LIBURING liburing liburing-dev)
 mzcache_require_module(ZSTD libzstd libzstd-dev)
+mzcache_require_module(LZ4 liblz4 liblz4-dev)
 mzcache_require_module(XXHASH libxxhash libxxhash-dev)
 mzcache_require_module(PCRE2 libpcre2-8 libpcre2-dev)
 mzcache_require_package(fmt libfmt-dev)

@@ -1,18 +1,22 @@
 # Writes the OpenCL sources as C++ string literals: cmake -DKERNEL_DIR=… -DOUTPUT=… -P EmbedKernels.cmake
 # Raw literals of at most 8 KiB each, because compilers limit the length of a single one; common.cl
-# comes first because every other file uses it.
+# comes first because every other file uses it, kernels/cpu last.
 file(GLOB kernel_files ${KERNEL_DIR}/*.cl)
 list(SORT kernel_files)
 if(EXISTS ${KERNEL_DIR}/common.cl)
   list(REMOVE_ITEM kernel_files ${KERNEL_DIR}/common.cl)
   list(INSERT kernel_files 0 ${KERNEL_DIR}/common.cl)
 endif()
+# The set for processors uses the others, and its own files in this order.
+foreach(name vectors attention_tiles unpack pack matmul_bytes matmul_half run)
+  list(APPEND kernel_files ${KERNEL_DIR}/cpu/${name}.cl)
+endforeach()
 
 set(literal_bytes 8192)
 set(content "// Generated from kernels/*.cl. Do not edit.\n#include \"gpu/program.h\"\n\nnamespace mzcache::gpu {\n\n")
 string(APPEND content "const std::vector<KernelSource>& kernel_sources() {\n  static const std::vector<KernelSource> sources = {\n")
 foreach(kernel_file IN LISTS kernel_files)
-  get_filename_component(kernel_name ${kernel_file} NAME)
+  file(RELATIVE_PATH kernel_name ${KERNEL_DIR} ${kernel_file})
   # Whole, and split afterwards: file(READ) with a LIMIT ends the piece with a newline of its own.
   file(READ ${kernel_file} kernel_text)
   string(LENGTH "${kernel_text}" kernel_bytes)

@@ -9,7 +9,7 @@ add_library(mzcache SHARED)
 foreach(room ${mzcache_rooms})
   target_sources(mzcache PRIVATE $<TARGET_OBJECTS:mzcache_${room}>)
 endforeach()
-target_link_libraries(mzcache PRIVATE PkgConfig::OPENCL PkgConfig::LIBURING PkgConfig::ZSTD
+target_link_libraries(mzcache PRIVATE PkgConfig::OPENCL PkgConfig::LIBURING PkgConfig::ZSTD PkgConfig::LZ4
                       PkgConfig::XXHASH PkgConfig::PCRE2 tomlplusplus::tomlplusplus fmt::fmt
                       Threads::Threads)
 set_target_properties(mzcache PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}

@@ -1,10 +1,21 @@
 // Causal attention over the chunks of one layer, with an online softmax (one rescale per chunk).
 // Query rows that share a KV head are taken together: row r of KV head h is token r / group, query
-// head h·group + r % group. A work-item takes 8 rows × one KV head × one range of chunks; ranges are
-// fixed by the host from sizes alone and merged in order, so the result never depends on timing.
+// head h·group + r % group. A work-item takes up to MZ_ROWS rows × one KV head × one range of chunks;
+// ranges are fixed by the host from sizes alone and merged in order, so the result never depends on
+// timing.
 // Positions a row may not see are never multiplied: chunks hold garbage behind the last token.
 
 #define MZ_LOWEST (-1.0e30f)
+
+// Scores of one K tile for `rows` rows, and their P·V for 32 dims over the tokens [begin, end).
+#if MZ_NARROW
+#define MZ_ROWS 24u
+static inline void mz_keys(mz_bytes keys, uint head_dim, uint rows, __global const float** query,
+                           __private float* scores, mz_bytes ahead);
+static inline void mz_values(mz_bytes values, uint begin, uint end, uint rows,
+                             __private const float* scores, __private const float* scale,
+                             __private float* sums, uint stride, mz_bytes ahead);
+#else
 #define MZ_ROWS 8u
 
 #define MZ_KEY_ZERO(I) float16 a##I = (float16)(0.0f), b##I = a##I;
@@ -32,14 +43,14 @@
   vstore16(a##I, 0, sums + I * stride);                                 \
   vstore16(b##I, 1, sums + I * stride);
 
-// Scores of 32 tokens (one K tile) for COUNT rows, and COUNT rows of P·V for 32 dims over the
-// tokens [begin, end): the same code for 1, 4 and 8 rows.
+// The same code for 1, 4 and 8 rows.
 #define MZ_ATTENTION_TILES(SUFFIX, ROWS_OF)                                                       \
   static inline void mz_keys_##SUFFIX(mz_bytes keys, uint head_dim, __global const float** query, \
-                                      __private float* scores) {                                  \
+                                      __private float* scores, mz_bytes ahead) {                  \
     ROWS_OF(MZ_KEY_QUERY)                                                                         \
     ROWS_OF(MZ_KEY_ZERO)                                                                          \
     for (uint d = 0; d < head_dim; ++d) {                                                         \
+      MZ_PREFETCH(ahead + (size_t)d * 64);                                                        \
       const float16 k0 = mz_load_half16(keys + (size_t)d * 64);                                   \
       const float16 k1 = mz_load_half16(keys + (size_t)d * 64 + 32);                              \
       ROWS_OF(MZ_KEY_STEP)                                                                        \
@@ -49,9 +60,10 @@
   static inline void mz_values_##SUFFIX(mz_bytes values, uint begin, uint end,                    \
                                         __private const float* scores,                            \
                                         __private const float* scale, __private float* sums,      \
-                                        uint stride) {                                            \
+                                        uint stride, mz_bytes ahead) {                            \
     ROWS_OF(MZ_VALUE_LOAD)                                                                        \
     for (uint t = begin; t < end; ++t) {                                                          \
+      MZ_PREFETCH(ahead + (size_t)t * 64);                                                        \
       const float16 v0 = mz_load_half16(values + (size_t)t * 64);                                 \
       const float16 v1 = mz_load_half16(values + (size_t)t * 64 + 32);                            \
       ROWS_OF(MZ_VALUE_STEP)                                                                      \
@@ -62,6 +74,21 @@
 MZ_ATTENTION_TILES(1, MZ_ONE)
 MZ_ATTENTION_TILES(4, MZ_FOUR)
 MZ_ATTENTION_TILES(8, MZ_EIGHT)
+
+static inline void mz_keys(mz_bytes keys, uint head_dim, uint rows, __global const float** query,
+                           __private float* scores, mz_bytes ahead) {
+  if (rows == 1) mz_keys_1(keys, head_dim, query, scores, ahead);
+  else if (rows <= 4) mz_keys_4(keys, head_dim, query, scores, ahead);
+  else mz_keys_8(keys, head_dim, query, scores, ahead);
+}
+static inline void mz_values(mz_bytes values, uint begin, uint end, uint rows,
+                             __private const float* scores, __private const float* scale,
+                             __private float* sums, uint stride, mz_bytes ahead) {
+  if (rows == 1) mz_values_1(values, begin, end, scores, scale, sums, stride, ahead);
+  else if (rows <= 4) mz_values_4(values, begin, end, scores, scale, sums, stride, ahead);
+  else mz_values_8(values, begin, end, scores, scale, sums, stride, ahead);
+}
+#endif
 
 // The last block of dims where head_dim is no multiple of 32.
 static inline void mz_values_narrow(mz_bytes values, uint width, uint begin, uint end, uint rows,
@@ -79,18 +106,25 @@ static inline void mz_values_narrow(mz_bytes values, uint width, uint begin, uin
   }
 }
 
+// s where its sixteen tokens from t on are visible, `hidden` elsewhere. Most vectors are visible as a
+// whole: only those on an edge pay for the comparison.
+static inline float16 mz_visible16(float16 s, int t, int low, int high, float hidden) {
+  if (t >= low && t + 16 <= high) return s;
+  if (t >= high || t + 16 <= low) return (float16)(hidden);
+  const int16 token = as_int16(MZ_IOTA16) + t;
+  return ((token >= low) & (token < high)) ? s : (float16)(hidden);
+}
+
 // One row's scores of one chunk to probabilities relative to the row's running maximum.
 // Tokens [begin, end) of the chunk; those outside [low, high) are invisible to this row.
 static inline float mz_softmax_row(__private float* scores, uint begin, uint end, int low, int high,
                                    float scale, float softcap, __private float* largest,
                                    __private float* total) {
-  const int16 lanes = as_int16(MZ_IOTA16);
   float16 peak = (float16)(MZ_LOWEST);
   for (uint t = begin; t < end; t += 16) {
     float16 s = vload16(0, scores + t) * scale;
     if (softcap > 0.0f) s = mz_tanh16(s / softcap) * softcap;
-    const int16 token = lanes + (int)t;
-    s = select((float16)(MZ_LOWEST), s, (token >= low) & (token < high));
+    s = mz_visible16(s, (int)t, low, high, MZ_LOWEST);
     vstore16(s, 0, scores + t);
     peak = mz_max16(peak, s);
   }
@@ -99,9 +133,11 @@ static inline float mz_softmax_row(__private float* scores, uint begin, uint end
   const float now = here > before ? here : before;
   float16 sum = (float16)(0.0f);
   for (uint t = begin; t < end; t += 16) {
-    const int16 token = lanes + (int)t;
-    float16 p = mz_exp2_16((vload16(0, scores + t) - now) * MZ_LOG2E);
-    p = select((float16)(0.0f), p, (token >= low) & (token < high));
+    float16 p = (float16)(0.0f);
+    if ((int)t < high && (int)t + 16 > low) {
+      p = mz_exp2_16((vload16(0, scores + t) - now) * MZ_LOG2E);
+      p = mz_visible16(p, (int)t, low, high, 0.0f);
+    }
     vstore16(p, 0, scores + t);
     sum += p;
   }
@@ -113,19 +149,17 @@ static inline float mz_softmax_row(__private float* scores, uint begin, uint end
 
 // out: with one range the attention output [token][head][head_dim]; else per range the sums before
 // division, and in `weights` [range][token][head] (largest score, sum of probabilities).
-MZ_KERNEL void mz_attention(__global const int* stop, __global const float* q, __global float* out,
-                           __global float2* weights, __global uchar* kv_base,
-                           __global const ulong* table, ulong table_first, uint heads, uint kv_heads, uint head_dim,
-                           uint first_position, uint tokens, uint window, float score_scale,
-                           float softcap, uint first_chunk, uint ranges, uint range_chunks) {
+static inline void mz_attention_item(__global const float* q, __global float* out,
+                                     __global float2* weights, __global uchar* kv_base,
+                                     __global const ulong* table, ulong table_first, uint heads,
+                                     uint kv_heads, uint head_dim, uint first_position,
+                                     uint tokens, uint window, float score_scale, float softcap,
+                                     uint first_chunk, uint ranges, uint range_chunks,
+                                     uint rows_each, uint row_block, uint kv_head, uint range) {
   const uint group = heads / max(kv_heads, 1u);
-  const uint first_row = get_global_id(0) * MZ_ROWS;
-  const uint kv_head = get_global_id(1);
-  const uint range = get_global_id(2);
-  if (mz_stopped(stop) || first_row >= tokens * group || kv_head >= kv_heads || range >= ranges) {
-    return;
-  }
-  const uint rows = min(MZ_ROWS, tokens * group - first_row);
+  const uint first_row = row_block * rows_each;
+  if (first_row >= tokens * group || kv_head >= kv_heads || range >= ranges) return;
+  const uint rows = min(rows_each, tokens * group - first_row);
   const uint stride = (head_dim + 31) / 32 * 32;
   __private float scores[MZ_ROWS * MZ_CHUNK_TOKENS] __attribute__((aligned(64)));
   __private float sums[MZ_ROWS * 256] __attribute__((aligned(64)));
@@ -141,7 +175,7 @@ MZ_KERNEL void mz_attention(__global const int* stop, __global const float* q, _
     largest[r] = MZ_LOWEST;
     total[r] = 0.0f;
   }
-  for (uint i = 0; i < MZ_ROWS * stride; i += 16) vstore16((float16)(0.0f), 0, sums + i);
+  for (uint i = 0; i < (rows + 3) / 4 * 4 * stride; i += 16) vstore16((float16)(0.0f), 0, sums + i);
 
   const uint chunk_begin = first_chunk + range * range_chunks;
   const uint chunk_end =
@@ -155,9 +189,10 @@ MZ_KERNEL void mz_attention(__global const int* stop, __global const float* q, _
     const uint tile_begin = begin / MZ_TILE_TOKENS * MZ_TILE_TOKENS;
     for (uint t = tile_begin; t < end; t += MZ_TILE_TOKENS) {
       mz_bytes keys = data + mz_key_offset(kv_head, head_dim, t, 0);
-      if (rows == 1) mz_keys_1(keys, head_dim, query, scores + t);
-      else if (rows <= 4) mz_keys_4(keys, head_dim, query, scores + t);
-      else mz_keys_8(keys, head_dim, query, scores + t);
+      // This head's values of the chunk, which come next, are as long as its keys.
+      mz_bytes ahead = data + mz_value_offset(kv_heads, kv_head, head_dim, 0, 0) +
+                       (size_t)t * head_dim * 2;
+      mz_keys(keys, head_dim, rows, query, scores + t, ahead);
     }
     const uint tile_end = (end + MZ_TILE_TOKENS - 1) / MZ_TILE_TOKENS * MZ_TILE_TOKENS;
     for (uint r = 0; r < MZ_ROWS; ++r) {
@@ -165,13 +200,19 @@ MZ_KERNEL void mz_attention(__global const int* stop, __global const float* q, _
       rescale[r] = mz_softmax_row(scores + r * MZ_CHUNK_TOKENS, tile_begin, tile_end, low[r] - base,
                                   high[r] - base, score_scale, softcap, largest + r, total + r);
     }
+    // Meanwhile the keys of the next chunk.
+    mz_bytes next = chunk + 1 < chunk_end
+                        ? (mz_bytes)mz_chunk(kv_base, table + table_first, chunk + 1) +
+                              mz_key_offset(kv_head, head_dim, 0, 0)
+                        : data;
     for (uint dim = 0; dim < head_dim; dim += 32) {
       mz_bytes values = data + mz_value_offset(kv_heads, kv_head, head_dim, 0, dim);
       if (head_dim - dim < 32) {
         mz_values_narrow(values, head_dim - dim, begin, end, rows, scores, rescale, sums + dim, stride);
-      } else if (rows == 1) mz_values_1(values, begin, end, scores, rescale, sums + dim, stride);
-      else if (rows <= 4) mz_values_4(values, begin, end, scores, rescale, sums + dim, stride);
-      else mz_values_8(values, begin, end, scores, rescale, sums + dim, stride);
+        continue;
+      }
+      mz_bytes ahead = next + (size_t)dim * MZ_CHUNK_TOKENS * 2;
+      mz_values(values, begin, end, rows, scores, rescale, sums + dim, stride, ahead);
     }
   }
 
@@ -187,11 +228,10 @@ MZ_KERNEL void mz_attention(__global const int* stop, __global const float* q, _
 }
 
 // Combines the ranges in order: one work-item per (token, head).
-MZ_KERNEL void mz_attention_merge(__global const int* stop, __global const float* partial,
-                                 __global const float2* weights, __global float* out,
-                                 uint token_heads, uint head_dim, uint ranges) {
-  const uint i = get_global_id(0);
-  if (mz_stopped(stop) || i >= token_heads) return;
+static inline void mz_attention_merge_item(__global const float* partial,
+                                           __global const float2* weights, __global float* out,
+                                           uint token_heads, uint head_dim, uint ranges, uint i) {
+  if (i >= token_heads) return;
   float largest = MZ_LOWEST;
   for (uint r = 0; r < ranges; ++r) largest = max(largest, weights[(ulong)r * token_heads + i].x);
   __global float* to = out + (ulong)i * head_dim;
@@ -207,3 +247,23 @@ MZ_KERNEL void mz_attention_merge(__global const int* stop, __global const float
   }
   for (uint d = 0; d < head_dim; ++d) to[d] /= total;
 }
+
+#if !MZ_CPU
+MZ_KERNEL void mz_attention(__global const int* stop, __global const float* q, __global float* out,
+                           __global float2* weights, __global uchar* kv_base,
+                           __global const ulong* table, ulong table_first, uint heads,
+                           uint kv_heads, uint head_dim, uint first_position, uint tokens,
+                           uint window, float score_scale, float softcap, uint first_chunk,
+                           uint ranges, uint range_chunks) {
+  if (mz_stopped(stop)) return;
+  mz_attention_item(q, out, weights, kv_base, table, table_first, heads, kv_heads, head_dim,
+                    first_position, tokens, window, score_scale, softcap, first_chunk, ranges,
+                    range_chunks, MZ_ROWS, get_global_id(0), get_global_id(1), get_global_id(2));
+}
+MZ_KERNEL void mz_attention_merge(__global const int* stop, __global const float* partial,
+                                 __global const float2* weights, __global float* out,
+                                 uint token_heads, uint head_dim, uint ranges) {
+  if (mz_stopped(stop)) return;
+  mz_attention_merge_item(partial, weights, out, token_heads, head_dim, ranges, get_global_id(0));
+}
+#endif

@@ -12,6 +12,26 @@
 #define MZ_POINTERS 0
 #endif
 
+// Tensor types this program is compiled for: bit i for the type with id i.
+#ifndef MZ_TYPES
+#define MZ_TYPES 0xFFFFFFFFu
+#endif
+// Those of them that products take as floats; elsewhere (kernels/cpu) others are taken as integers.
+#ifndef MZ_PRODUCT_TYPES
+#define MZ_PRODUCT_TYPES MZ_TYPES
+#endif
+// 1: the functions are called by kernels/cpu, and the kernels of their own are left out.
+#ifndef MZ_CPU
+#define MZ_CPU 0
+#endif
+
+// 1: registers of 8 floats, of which there are 16: larger tiles would not fit into them.
+#if MZ_CPU && MZ_WIDTH == 8
+#define MZ_NARROW 1
+#else
+#define MZ_NARROW 0
+#endif
+
 #define MZ_CHUNK_TOKENS 256u
 #define MZ_TILE_TOKENS 32u
 
@@ -21,6 +41,13 @@
 #define MZ_HOST_CPU 1
 #else
 #define MZ_HOST_CPU 0
+#endif
+
+// Asks for the cache line at p; a processor's own kind of hint.
+#if MZ_HOST_CPU
+#define MZ_PREFETCH(P) __builtin_prefetch((const void*)(size_t)(P), 0, 3)
+#else
+#define MZ_PREFETCH(P)
 #endif
 
 // Work-groups of one: each work-item is a task with explicit vectors, which is what CPU devices run
@@ -39,6 +66,12 @@ static inline float16 mz_fma16(float16 a, float16 b, float16 c) {
 #pragma OPENCL FP_CONTRACT ON
   return a * b + c;
 }
+#if MZ_HOST_CPU
+static inline float8 mz_fma8(float8 a, float8 b, float8 c) {
+#pragma OPENCL FP_CONTRACT ON
+  return a * b + c;
+}
+#endif
 static inline float mz_fma(float a, float b, float c) {
 #pragma OPENCL FP_CONTRACT ON
   return a * b + c;
@@ -96,6 +129,7 @@ static inline ulong mz_value_offset(uint kv_heads, uint kv_head, uint head_dim, 
 // Registers by name: arrays of vectors are not always kept in registers.
 #define MZ_ONE(F) F(0)
 #define MZ_FOUR(F) F(0) F(1) F(2) F(3)
+#define MZ_SIX(F) F(0) F(1) F(2) F(3) F(4) F(5)
 #define MZ_EIGHT(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)
 
 // ---- Reductions, in a fixed order
@@ -283,19 +317,67 @@ static inline void mz_q6_k(mz_bytes row, uint b, __private float* out) {
   vstore16((MZ_FLOAT16(hi) - 32.0f) * (float16)(d * (float)sc[1]), 1, out);
 }
 
-// CASE(id, function) for every tensor type, ids as in the file.
-#define MZ_FOR_EACH_TYPE(CASE) \
-  CASE(0, mz_f32)              \
-  CASE(1, mz_f16)              \
-  CASE(2, mz_q4_0)             \
-  CASE(3, mz_q4_1)             \
-  CASE(6, mz_q5_0)             \
-  CASE(7, mz_q5_1)             \
-  CASE(8, mz_q8_0)             \
-  CASE(12, mz_q4_k)            \
-  CASE(13, mz_q5_k)            \
-  CASE(14, mz_q6_k)            \
-  CASE(30, mz_bf16)
+// CASE(id, function) for every tensor type of MZ_TYPES, ids as in the file: what a program is not
+// compiled for takes no time to compile.
+#if MZ_TYPES & (1u << 0)
+#define MZ_TYPE_0(CASE) CASE(0, mz_f32)
+#else
+#define MZ_TYPE_0(CASE)
+#endif
+#if MZ_TYPES & (1u << 1)
+#define MZ_TYPE_1(CASE) CASE(1, mz_f16)
+#else
+#define MZ_TYPE_1(CASE)
+#endif
+#if MZ_TYPES & (1u << 2)
+#define MZ_TYPE_2(CASE) CASE(2, mz_q4_0)
+#else
+#define MZ_TYPE_2(CASE)
+#endif
+#if MZ_TYPES & (1u << 3)
+#define MZ_TYPE_3(CASE) CASE(3, mz_q4_1)
+#else
+#define MZ_TYPE_3(CASE)
+#endif
+#if MZ_TYPES & (1u << 6)
+#define MZ_TYPE_6(CASE) CASE(6, mz_q5_0)
+#else
+#define MZ_TYPE_6(CASE)
+#endif
+#if MZ_TYPES & (1u << 7)
+#define MZ_TYPE_7(CASE) CASE(7, mz_q5_1)
+#else
+#define MZ_TYPE_7(CASE)
+#endif
+#if MZ_TYPES & (1u << 8)
+#define MZ_TYPE_8(CASE) CASE(8, mz_q8_0)
+#else
+#define MZ_TYPE_8(CASE)
+#endif
+#if MZ_TYPES & (1u << 12)
+#define MZ_TYPE_12(CASE) CASE(12, mz_q4_k)
+#else
+#define MZ_TYPE_12(CASE)
+#endif
+#if MZ_TYPES & (1u << 13)
+#define MZ_TYPE_13(CASE) CASE(13, mz_q5_k)
+#else
+#define MZ_TYPE_13(CASE)
+#endif
+#if MZ_TYPES & (1u << 14)
+#define MZ_TYPE_14(CASE) CASE(14, mz_q6_k)
+#else
+#define MZ_TYPE_14(CASE)
+#endif
+#if MZ_TYPES & (1u << 30)
+#define MZ_TYPE_30(CASE) CASE(30, mz_bf16)
+#else
+#define MZ_TYPE_30(CASE)
+#endif
+#define MZ_FOR_EACH_TYPE(CASE)                                              \
+  MZ_TYPE_0(CASE) MZ_TYPE_1(CASE) MZ_TYPE_2(CASE) MZ_TYPE_3(CASE)           \
+  MZ_TYPE_6(CASE) MZ_TYPE_7(CASE) MZ_TYPE_8(CASE) MZ_TYPE_12(CASE)          \
+  MZ_TYPE_13(CASE) MZ_TYPE_14(CASE) MZ_TYPE_30(CASE)
 
 // Blocks of 32 values [first, first + count) of a row into out.
 static inline void mz_dequantise(uint type, mz_bytes row, uint first, uint count,

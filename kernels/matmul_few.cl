@@ -14,6 +14,7 @@
 
 #define MZ_FEW_CASE(ID, FUNCTION)                         \
   case ID:                                                \
+    if (!(MZ_PRODUCT_TYPES >> ID & 1)) break;             \
     for (uint b = 0; b < blocks; ++b) {                   \
       __private float w[32];                              \
       FUNCTION(r0, b, w);                                 \
@@ -38,12 +39,12 @@
     }                                                                                             \
   }
 
-MZ_KERNEL void mz_matmul_few(__global const int* stop, __global const uchar* unit, ulong offset,
-                            ulong bias_offset, ulong row_bytes, uint type, uint columns, uint rows,
-                            uint tokens, __global const float* x, __global float* y,
-                            uint rows_per_item, uint flags) {
-  const uint first = get_global_id(0) * rows_per_item;
-  if (mz_stopped(stop) || first >= rows) return;
+static inline void mz_matmul_few_item(mz_bytes unit, ulong offset, ulong bias_offset,
+                                      ulong row_bytes, uint type, uint columns, uint rows,
+                                      uint tokens, __global const float* x, __global float* y,
+                                      uint rows_per_item, uint flags, uint item) {
+  const uint first = item * rows_per_item;
+  if (first >= rows) return;
   const uint last = min(rows, first + rows_per_item);
   const uint blocks = columns / 32;
   for (uint token = 0; token < tokens; token += 8) {
@@ -57,3 +58,14 @@ MZ_KERNEL void mz_matmul_few(__global const int* stop, __global const uchar* uni
     }
   }
 }
+
+#if !MZ_CPU
+MZ_KERNEL void mz_matmul_few(__global const int* stop, __global const uchar* unit, ulong offset,
+                            ulong bias_offset, ulong row_bytes, uint type, uint columns, uint rows,
+                            uint tokens, __global const float* x, __global float* y,
+                            uint rows_per_item, uint flags) {
+  if (mz_stopped(stop)) return;
+  mz_matmul_few_item(unit, offset, bias_offset, row_bytes, type, columns, rows, tokens, x, y,
+                     rows_per_item, flags, get_global_id(0));
+}
+#endif

@@ -22,7 +22,8 @@ void require(std::error_code error, const std::string& detail) {
   throw Exception(Error{code, 0, detail.empty() ? error.message() : detail, ""});
 }
 
-Client::Client(const Config& config) : signals_(context_, SIGINT, SIGTERM) {
+Client::Client(const Config& config)
+    : signals_(context_, SIGINT, SIGTERM), trace_file_(config.trace.file) {
   wait_for_signal();
   runtime_ = std::make_unique<Runtime>(config, [](std::string_view notice) {
     std::fprintf(stderr, "mzcache: %.*s\n", static_cast<int>(notice.size()), notice.data());
@@ -78,6 +79,10 @@ Model Client::load(const std::string& file) {
   throw_if_interrupted();
   if (failure) std::rethrow_exception(failure);
   return std::move(*model);
+}
+
+void Client::write_trace() {
+  if (!trace_file_.empty()) runtime_->write_trace(trace_file_);
 }
 
 void Client::throw_if_interrupted() const {

@@ -63,6 +63,8 @@ class Client {
   [[nodiscard]] bool interrupted() const noexcept { return interruptions_ > 0; }
   void throw_if_interrupted() const;
   [[nodiscard]] Runtime& runtime() noexcept { return *runtime_; }
+  // The timelines so far, where the configuration names a file for them.
+  void write_trace();
   [[nodiscard]] asio::io_context& context() noexcept { return context_; }
 
  private:
@@ -75,6 +77,7 @@ class Client {
   asio::cancellation_signal* cancel_ = nullptr;
   std::function<void(int)> on_signal_;
   int interruptions_ = 0;
+  std::string trace_file_;
   std::unique_ptr<Runtime> runtime_;
 };
 

@@ -1,7 +1,10 @@
 #include "options.h"
 
+#include <cstdio>
 #include <limits>
 
+#include "mzcache/grammar.h"
+#include "mzcache/runtime.h"
 #include "usage.h"
 
 namespace mzcache::tools {
@@ -17,22 +20,35 @@ std::pair<Token, float> bias_value(const std::string& text) {
   return {static_cast<Token>(id), static_cast<float>(bias)};
 }
 
+void write_empty_trace(const std::string& file) {
+  Runtime().write_trace(file);
+  std::fprintf(stderr, "mzcache: nothing is recorded in this command, the trace is empty: %s\n",
+               file.c_str());
+}
+
 }  // namespace
 
-void CommonOptions::add_to(CLI::App& app) {
-  app.add_option("--config", config_file, "Configuration file (TOML)")->type_name("FILE");
-  app.add_option("--set", assignments, "One configuration key; overrides the file; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--device", device, "OpenCL device whose name contains this")
-      ->type_name("SUBSTRING");
-  app.add_option("--trace", trace_file, "Write the actors' timelines (Chrome/Perfetto JSON)")
-      ->type_name("FILE");
+void CommonOptions::add_to(CommandLine& app) {
+  app.add_option("--config", config_file_, "Configuration file (TOML)").type_name("FILE");
+  app.add_option("--set", assignments_, "One configuration key; overrides the file; repeatable")
+      .type_name("KEY=VALUE");
+  app.add_option("--device", device_, "OpenCL device whose name contains this")
+      .type_name("SUBSTRING");
+  app.add_option("--trace", trace_file_,
+                 records_
+                     ? "Write the actors' timelines (Chrome/Perfetto JSON)"
+                     : "The same file as of a run, but without spans: nothing is recorded here")
+      .type_name("FILE");
+}
+
+void CommonOptions::add_without_timelines_to(CommandLine& app) {
+  records_ = false;
+  add_to(app);
 }
 
 Config CommonOptions::config() const {
-  Config config = config_file.empty() ? Config{} : Config::load(config_file);
-  for (const std::string& assignment : assignments) {
+  Config config = config_file_.empty() ? Config{} : Config::load(config_file_);
+  for (const std::string& assignment : assignments_) {
     try {
       config.set(assignment);
     } catch (const Exception& exception) {
@@ -40,8 +56,15 @@ Config CommonOptions::config() const {
       throw UsageError(exception.error().message());
     }
   }
-  if (!device.empty()) config.device.name = device;
-  if (!trace_file.empty()) config.trace.file = trace_file;
+  if (!device_.empty()) config.device.name = device_;
+  if (!records_) {
+    // Only what the flag names: a file in the configuration may hold the trace of a run.
+    config.trace.file.clear();
+    if (!trace_file_.empty()) write_empty_trace(trace_file_);
+    return config;
+  }
+  if (!trace_file_.empty()) config.trace.file = trace_file_;
+  if (!config.trace.file.empty()) check_can_write(config.trace.file);
   return config;
 }
 
@@ -57,48 +80,61 @@ void set_from_flag(Config& config, const std::string& flag, const std::string& k
   }
 }
 
-void SamplingFlags::add_to(CLI::App& app) {
+void check_bias(const GenerateOptions& options, std::uint32_t vocabulary) {
+  for (const auto& [id, bias] : options.logit_bias) check_ids("--logit-bias", {id}, vocabulary);
+}
+
+Thinking thinking_value(std::string_view flag, const std::string& text) {
+  const std::string choice = choice_value(flag, text, {"default", "on", "off"});
+  if (choice == "default") return Thinking::kDefault;
+  return choice == "on" ? Thinking::kOn : Thinking::kOff;
+}
+
+void SamplingFlags::add_to(CommandLine& app) {
   app.add_option("-n,--max-tokens", max_tokens, "Tokens an answer may have (8k = 8192)")
-      ->capture_default_str()
-      ->type_name("N");
-  app.add_option("--temp", temperature, "Temperature; 0 is greedy")
-      ->capture_default_str()
-      ->type_name("T");
+      .show_default()
+      .type_name("N");
+  app.add_option("--temp", temperature, "Temperature; 0 is greedy").show_default().type_name("T");
   app.add_option("--top-k", top_k, "Keep the K likeliest tokens; 0 keeps all")
-      ->capture_default_str()
-      ->type_name("K");
+      .show_default()
+      .type_name("K");
   app.add_option("--top-p", top_p, "Keep the likeliest tokens up to this probability")
-      ->capture_default_str()
-      ->type_name("P");
+      .show_default()
+      .type_name("P");
   app.add_option("--min-p", min_p, "Drop tokens below this share of the likeliest")
-      ->capture_default_str()
-      ->type_name("P");
-  app.add_option("--repeat-penalty", repeat_penalty, "1 is none")
-      ->capture_default_str()
-      ->type_name("X");
+      .show_default()
+      .type_name("P");
+  app.add_option("--repeat-penalty", repeat_penalty, "1 is none").show_default().type_name("X");
   app.add_option("--frequency-penalty", frequency_penalty, "0 is none")
-      ->capture_default_str()
-      ->type_name("X");
-  app.add_option("--presence-penalty", presence_penalty, "0 is none")
-      ->capture_default_str()
-      ->type_name("X");
+      .show_default()
+      .type_name("X");
+  app.add_option("--presence-penalty", presence_penalty, "0 is none").show_default().type_name("X");
   app.add_option("--logit-bias", logit_bias, "Added to a token's logit; repeatable")
-      ->type_name("ID=BIAS")
-      ->allow_extra_args(false);
+      .type_name("ID=BIAS");
   app.add_option("--seed", seed, "Of the draws; 0: a new one each time")
-      ->capture_default_str()
-      ->type_name("N");
-  app.add_option("--stop", stop, "End the answer before this text; repeatable")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  app.add_option("--logprobs", logprobs, "Not yet")->type_name("N");
-  app.add_option("--grammar", grammar, "Not yet")->type_name("FILE");
+      .show_default()
+      .type_name("N");
+  app.add_option("--stop", stop, "End the answer before this text; repeatable").type_name("TEXT");
+  app.add_option("--repeat-last", repeat_last, "How many tokens back the penalties look")
+      .show_default()
+      .type_name("N");
+  app.add_option("--logprobs", logprobs, "How likely each token was, beside the N likeliest")
+      .type_name("N");
+  app.add_option("--grammar", grammar, "GBNF that the answer follows; json: any JSON")
+      .type_name("FILE");
 }
 
 GenerateOptions SamplingFlags::options() const {
-  if (!logprobs.empty()) not_yet("--logprobs");
-  if (!grammar.empty()) not_yet("--grammar");
   GenerateOptions options;
+  if (!logprobs.empty()) {
+    options.logprobs = static_cast<std::int32_t>(integer_value("--logprobs", logprobs, 0, 1000));
+  }
+  if (grammar == "json") {
+    options.grammar = json_grammar();
+  } else if (!grammar.empty()) {
+    options.grammar = read_text_file(grammar);
+    check_grammar(options.grammar, grammar);
+  }
   options.max_tokens = tokens_value("-n", max_tokens, 1);
   options.temperature = static_cast<float>(number_value("--temp", temperature, 0, 100));
   options.top_k = static_cast<std::uint32_t>(
@@ -111,6 +147,7 @@ GenerateOptions SamplingFlags::options() const {
       static_cast<float>(number_value("--frequency-penalty", frequency_penalty, -100, 100));
   options.presence_penalty =
       static_cast<float>(number_value("--presence-penalty", presence_penalty, -100, 100));
+  options.repeat_last = static_cast<std::uint32_t>(tokens_value("--repeat-last", repeat_last, 0));
   for (const std::string& bias : logit_bias) options.logit_bias.push_back(bias_value(bias));
   options.seed = static_cast<std::uint64_t>(
       integer_value("--seed", seed, 0, std::numeric_limits<std::int64_t>::max()));

@@ -15,6 +15,7 @@ Json to_json(const EvictReport& report) {
           {"pss_drop_bytes", report.pss_drop_bytes},
           {"bytes_written", report.bytes_written},
           {"bytes_encoded", report.bytes_encoded},
+          {"bytes_compressed", report.bytes_compressed},
           {"ms", report.ms},
           {"remaining_percent", report.remaining_percent},
           {"predicted_memory_ms", report.restore_memory_ms},
@@ -42,10 +43,16 @@ Json to_json(const RestoreReport& report) {
           {"recomputed", report.recomputed}};
 }
 
+// What the file does not say is null.
+template <class Number>
+Json known(Number value) {
+  return value == 0 ? Json(nullptr) : Json(value);
+}
+
 Json to_json(const ModelInfo& info) {
   Json types = Json::array();
   for (const auto& use : info.tensor_types) {
-    types.push_back({{"type", use.type}, {"tensors", use.tensors}, {"bytes", use.bytes}});
+    types.push_back({{"type", use.type}, {"tensors", use.tensors}, {"bytes", known(use.bytes)}});
   }
   Json units = Json::array();
   for (const auto& unit : info.units) {
@@ -58,14 +65,14 @@ Json to_json(const ModelInfo& info) {
           {"gguf_version", info.gguf_version},
           {"parameters", info.parameters},
           {"sizes",
-           {{"layers", info.layers},
-            {"hidden", info.hidden},
-            {"feed_forward", info.feed_forward},
-            {"heads", info.heads},
-            {"kv_heads", info.kv_heads},
-            {"head_dim", info.head_dim},
-            {"vocabulary", info.vocabulary},
-            {"context_length", info.context_length},
+           {{"layers", known(info.layers)},
+            {"hidden", known(info.hidden)},
+            {"feed_forward", known(info.feed_forward)},
+            {"heads", known(info.heads)},
+            {"kv_heads", known(info.kv_heads)},
+            {"head_dim", known(info.head_dim)},
+            {"vocabulary", known(info.vocabulary)},
+            {"context_length", known(info.context_length)},
             {"tied_embeddings", info.tied_embeddings}}},
           {"tensor_types", types},
           {"tokenizer",
@@ -73,10 +80,11 @@ Json to_json(const ModelInfo& info) {
             {"splitter", info.tokenizer_splitter},
             {"tokens", info.tokenizer_tokens},
             {"chat_template", info.chat_template}}},
-          {"weights_bytes", info.weights_bytes},
-          {"chunk_bytes", info.chunk_bytes},
-          {"kv_bytes_per_token", info.kv_bytes_per_token},
+          {"weights_bytes", known(info.weights_bytes)},
+          {"chunk_bytes", known(info.chunk_bytes)},
+          {"kv_bytes_per_token", known(info.kv_bytes_per_token)},
           {"units", units},
+          {"supported", info.unsupported.empty()},
           {"unsupported", info.unsupported}};
 }
 
@@ -95,7 +103,8 @@ Json to_json(const SystemInfo& system) {
                        {"float_width", device.float_width},
                        {"cpu", device.cpu},
                        {"fp16", device.fp16},
-                       {"subgroups", device.subgroups}});
+                       {"subgroups", device.subgroups},
+                       {"dot_products", device.dot_products}});
   }
   Json cores = Json::array();
   for (const auto& core : system.cores) {

@@ -4,18 +4,22 @@
 #
 #   tools/setup.sh            build, tests, demonstration
 #   tools/setup.sh --check    what tools/check.sh needs besides
+#   tools/setup.sh --fuzz     what tools/fuzz.sh needs besides
+#   tools/setup.sh --aarch64  what tools/test-aarch64.sh needs besides
 set -eu
 
 packages="g++ cmake ninja-build pkg-config pocl-opencl-icd ocl-icd-opencl-dev opencl-clhpp-headers
-libasio-dev liburing-dev libzstd-dev libconcurrentqueue-dev catch2 libtomlplusplus-dev libcli11-dev
+libasio-dev liburing-dev libzstd-dev liblz4-dev libconcurrentqueue-dev catch2 libtomlplusplus-dev libcli11-dev
 nlohmann-json3-dev libfmt-dev libxxhash-dev libpcre2-dev libbenchmark-dev python3 python3-pip unzip
 ca-certificates"
 
 for argument in "$@"; do
   case "$argument" in
-    --check) packages="$packages clang-format-19 clang-tidy-19 git" ;;
-    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "setup.sh: unknown argument '$argument' (allowed: --check)" >&2; exit 2 ;;
+    --check) packages="$packages clang-19 clang-format-19 clang-tidy-19 git oclgrind" ;;
+    --fuzz) packages="$packages clang-19 libclang-rt-19-dev" ;;
+    --aarch64) packages="$packages g++-aarch64-linux-gnu qemu-user" ;;
+    -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup.sh: unknown argument '$argument' (allowed: --check, --fuzz, --aarch64)" >&2; exit 2 ;;
   esac
 done
 

@@ -56,19 +56,36 @@ std::vector<Token> tokens_of_text(std::string_view flag, std::string_view text) 
   return tokens;
 }
 
-[[noreturn]] void fail_io(const std::string& operation, const std::string& path) {
+[[noreturn]] void fail_io(const char* operation, const std::string& path, const char* hint) {
   const int native = errno;
-  throw Exception(
-      Error{native == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, native, operation, path});
+  throw Exception(Error{.code = native == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+                        .native = native,
+                        .operation = operation,
+                        .context = path,
+                        .hint = hint});
+}
+[[noreturn]] void fail_read(const std::string& path) {
+  fail_io("read", path, "give a file that is there and can be read");
+}
+[[noreturn]] void fail_write(const std::string& path) {
+  fail_io("write", path,
+          errno == ENOSPC ? "free some of the disk or choose another place"
+                          : "choose a file in a folder that is there and can be written to");
 }
 
 void write_all(int file, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(file, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_io("write", path);
+    if (count < 0) fail_write(path);
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
+}
+
+// There, and no regular file: a pipe, a terminal, a folder.
+bool is_special(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
 }
 
 // Closed, and unlinked unless it was kept.
@@ -77,7 +94,7 @@ class TemporaryFile {
   explicit TemporaryFile(const std::string& beside)
       : path_(beside + ".tmp." + std::to_string(::getpid())) {
     file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (file_ < 0) fail_io("write", beside);
+    if (file_ < 0) fail_write(beside);
   }
   ~TemporaryFile() {
     if (file_ >= 0) ::close(file_);
@@ -89,7 +106,7 @@ class TemporaryFile {
   void rename_to(const std::string& path) {
     const int closed = ::close(file_);
     file_ = -1;
-    if (closed != 0 || ::rename(path_.c_str(), path.c_str()) != 0) fail_io("write", path);
+    if (closed != 0 || ::rename(path_.c_str(), path.c_str()) != 0) fail_write(path);
     kept_ = true;
   }
 
@@ -104,11 +121,6 @@ class TemporaryFile {
 void refuse(std::string_view flag, std::string_view value, std::string_view allowed) {
   throw UsageError(std::string(flag) + ": '" + std::string(value) +
                    "' is not allowed (allowed: " + std::string(allowed) + ")");
-}
-
-void not_yet(std::string_view what) {
-  throw Exception(
-      Error{ErrorCode::kNotYet, 0, std::string(what) + (what.empty() ? "" : ": ") + "not yet", ""});
 }
 
 void need(std::string_view flag, const std::string& value, std::string_view what) {
@@ -166,10 +178,20 @@ std::vector<Token> token_list(std::string_view flag, const std::string& text) {
   return tokens;
 }
 
+void check_ids(std::string_view flag, const std::vector<Token>& ids, std::uint32_t vocabulary) {
+  if (vocabulary == 0) return;
+  for (const Token id : ids) {
+    if (id >= 0 && static_cast<std::uint32_t>(id) < vocabulary) continue;
+    refuse(flag, std::to_string(id),
+           "ids of the model's " + std::to_string(vocabulary) + " tokens, 0 to " +
+               std::to_string(vocabulary - 1));
+  }
+}
+
 std::string read_text_file(const std::string& path) {
   const bool standard_input = path == "-";
   const int file = standard_input ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) fail_io("read", path);
+  if (file < 0) fail_read(path);
   std::string text;
   char buffer[65536];
   for (;;) {
@@ -179,7 +201,7 @@ std::string read_text_file(const std::string& path) {
       const int native = errno;
       if (!standard_input) ::close(file);
       errno = native;
-      fail_io("read", path);
+      fail_read(path);
     }
     if (count == 0) break;
     text.append(buffer, static_cast<std::size_t>(count));
@@ -189,10 +211,10 @@ std::string read_text_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view bytes) {
-  struct stat status = {};
-  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+  if (path == "-") return write_all(STDOUT_FILENO, bytes, "standard output");
+  if (is_special(path)) {
     const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    if (file < 0) fail_io("write", path);
+    if (file < 0) fail_write(path);
     write_all(file, bytes, path);
     ::close(file);
     return;
@@ -200,6 +222,18 @@ void write_file(const std::string& path, std::string_view bytes) {
   TemporaryFile temporary(path);
   write_all(temporary.file(), bytes, path);
   temporary.rename_to(path);
+}
+
+void check_can_write(const std::string& path) {
+  if (path == "-") return;
+  // Opening a pipe would wait for its reader: that is for write_file() to do.
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) errno = EISDIR;
+    if (S_ISDIR(status.st_mode) || ::access(path.c_str(), W_OK) != 0) fail_write(path);
+    if (!S_ISREG(status.st_mode)) return;
+  }
+  const TemporaryFile made(path);
 }
 
 }  // namespace mzcache::tools

@@ -34,8 +34,6 @@ class Interrupted : public std::runtime_error {
 [[noreturn]] void refuse(std::string_view flag, std::string_view value, std::string_view allowed);
 // A flag without which the command cannot do anything.
 void need(std::string_view flag, const std::string& value, std::string_view what);
-// The feature is in the contract and comes later: exit 1. "" stands for the whole command.
-[[noreturn]] void not_yet(std::string_view what);
 
 // The value, or a UsageError that begins with the flag.
 template <class T>
@@ -57,10 +55,16 @@ T checked(std::string_view flag, Result<T> result) {
 // `tokenize --json` prints.
 [[nodiscard]] std::vector<Token> token_list(std::string_view flag, const std::string& text);
 
+// Ids of another vocabulary: UsageError. 0 tokens: not known, all are let through.
+void check_ids(std::string_view flag, const std::vector<Token>& ids, std::uint32_t vocabulary);
+
 // Whole contents; "-" is standard input. Throws Exception that names the file.
 [[nodiscard]] std::string read_text_file(const std::string& path);
 // Written beside `path` and renamed, so that no half file is ever there. Special files (a pipe, a
 // terminal) are written to as they are.
+// "-" is standard output.
 void write_file(const std::string& path, std::string_view bytes);
+// Before the work whose result goes there: throws as write_file() would, and leaves nothing behind.
+void check_can_write(const std::string& path);
 
 }  // namespace mzcache::tools

@@ -47,8 +47,8 @@ struct Config {
     std::string order = "backward-out";  // backward-out | forward-out | random-out | optimal
     std::uint64_t seed = 1;
     std::string paths = "hybrid";  // hybrid | memory | storage
-    bool recompute = false;
-    double cpu_price = -1;  // -1: auto
+    bool recompute = false;        // KV that is computed again sooner than it comes back is dropped
+    double cpu_price = -1;         // -1: auto
     double resume_delay_s = 2.0;
   } policy;
 
@@ -71,6 +71,7 @@ struct Config {
     double read_bytes_per_s = 0;  // 0: measured
     double decode_bytes_per_s = 0;
     double allocate_bytes_per_s = 0;
+    double prefill_tokens_per_s = 0;
   } profile;
 
   struct Device {

@@ -43,8 +43,12 @@ struct Error {
   std::int64_t native = 0;  // errno (positive) or cl_int, 0 if none
   std::string operation;    // what was being done: "read", "open model", ...
   std::string context;      // which file, field, limit
+  // What the caller set wrongly, where it is that: a member of a public struct ("context_tokens")
+  // or a key of the configuration ("device.name").
+  std::string field = {};
+  std::string hint = {};  // what to do about it, where there is something to do
 
-  // One line for people: "read model.gguf: Input/output error (EIO)".
+  // One line for people: "open model: m.gguf: No such file or directory; give a GGUF file".
   [[nodiscard]] std::string message() const;
 };
 

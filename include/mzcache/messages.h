@@ -47,6 +47,11 @@ enum class OnEvict : std::uint8_t {
   kResume,  // it pauses, and goes on after policy.resume_delay
 };
 
+// Whether a model that can think before it answers does so.
+enum class Thinking : std::uint8_t { kDefault, kOn, kOff };
+
+// Sampling applies in this order: grammar, logit bias, penalties, temperature, top-k, top-p, min-p,
+// draw.
 struct GenerateOptions {
   std::function<void(std::string_view)> on_token =
       {};  // whole characters, on the caller's executor
@@ -55,15 +60,24 @@ struct GenerateOptions {
   std::uint32_t top_k = 0;   // 0: all
   float top_p = 1.0F;
   float min_p = 0.0F;
+  // Of tokens among the last repeat_last of the context: positive logits are divided by
+  // repeat_penalty, others multiplied; frequency_penalty is taken off for every occurrence,
+  // presence_penalty once.
   float repeat_penalty = 1.0F;
   float frequency_penalty = 0.0F;
   float presence_penalty = 0.0F;
-  std::vector<std::pair<Token, float>> logit_bias = {};
-  std::uint64_t seed = 0;              // 0: drawn at random
-  std::vector<std::string> stop = {};  // stop strings; not part of the text
-  std::string system = {};             // first turn only; empty: the template's default
-  bool raw = false;                    // no chat template; special tokens parsed
-  std::uint32_t slice_tokens = 512;    // prefill slice
+  std::uint32_t repeat_last = 64;
+  std::vector<std::pair<Token, float>> logit_bias = {};  // ids the model has, else kBadArgument
+  std::uint64_t seed = 0;                                // 0: drawn at random
+  std::vector<std::string> stop = {};                    // stop strings; not part of the text
+  // GBNF (see mzcache/grammar.h): the answer is a text of the grammar, unless it ends early. "":
+  // any.
+  std::string grammar = {};
+  // At least 0: Answer::logprobs says how likely each token was, beside so many of the likeliest.
+  std::int32_t logprobs = -1;
+  std::string system = {};           // first turn only; empty: the template's default
+  bool raw = false;                  // no chat template; special tokens parsed
+  std::uint32_t slice_tokens = 512;  // prefill slice
   OnEvict on_evict = OnEvict::kStop;
 };
 

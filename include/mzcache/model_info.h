@@ -10,6 +10,7 @@
 
 namespace mzcache {
 
+// Numbers that the file does not tell are 0.
 struct ModelInfo {
   std::string file;
   std::uint64_t file_bytes = 0;
@@ -34,10 +35,10 @@ struct ModelInfo {
     std::uint64_t bytes = 0;
     std::uint32_t window = 0;  // attention window of the layer in tokens, 0: all
   };
-  std::vector<Unit> units;  // empty where the file cannot be computed
-  std::string unsupported;  // why not, empty where it can
-  std::uint64_t weights_bytes = 0;
-  std::uint64_t chunk_bytes = 0;  // one KV chunk of one layer
+  std::vector<Unit> units;          // empty where the file cannot be computed
+  std::string unsupported;          // why not, empty where it can
+  std::uint64_t weights_bytes = 0;  // of the units; of all tensors where there are no units
+  std::uint64_t chunk_bytes = 0;    // one KV chunk of one layer
   std::uint64_t kv_bytes_per_token = 0;
 };
 
@@ -50,9 +51,10 @@ struct DeviceSummary {
   std::string svm;          // kind of shared virtual memory
   std::string memory;       // how units would be held
   std::string granularity;  // "chunk" | "layer": the smallest thing evicted
-  std::string kernels;
+  std::string kernels;      // "portable" | "cpu": the set it gets unless the configuration says
   std::uint32_t compute_units = 0, float_width = 0;
   bool cpu = false, fp16 = false, subgroups = false;
+  bool dot_products = false;  // integer dot products in one instruction, where the cpu set runs
 };
 struct CoreSummary {
   std::uint32_t id = 0;

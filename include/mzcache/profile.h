@@ -51,6 +51,21 @@ struct ProfileReport {
     const Config& config, const std::string& model, bool refresh,
     const std::function<void(std::string_view)>& notice = {});
 
+struct CodecProfileReport {
+  std::string file;
+  std::uint32_t id = 0;  // named by every chunk that was encoded with it
+  std::uint32_t tokens = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Makes the profile that codecs such as "entropy" and "packed" want of a model, from the first
+// 4,096 tokens of `text`, and keeps it for every later run of the model; one that is there is
+// replaced. Without this call a runtime makes it from the first 4,096 tokens it computes. Throws
+// Exception.
+[[nodiscard]] CodecProfileReport make_codec_profile(
+    Config config, const std::string& codec, const std::string& model, std::string_view text,
+    const std::function<void(std::string_view)>& notice = {});
+
 struct PlanReport {
   std::uint64_t footprint_bytes = 0;
   std::uint64_t weights_bytes = 0;
@@ -59,13 +74,16 @@ struct PlanReport {
   std::uint64_t freed_bytes = 0;
   double remaining_percent = 100;
   struct Stages {  // steps taken in each
-    std::uint32_t kv_only = 0, kv_and_w = 0, w_only = 0, comp_kv = 0;
+    std::uint32_t out_of_window = 0, recompute = 0, kv_only = 0, kv_and_w = 0, w_only = 0,
+                  comp_kv = 0;
   } stages;
   double restore_memory_ms = 0;  // what the two restore paths owe after the plan
   double restore_storage_ms = 0;
+  double recompute_ms = 0;  // computing again what is dropped for it
   struct Step {
-    std::string stage;  // "kv_only" | "kv_and_w" | "w_only" | "comp_kv"
-    std::string unit;   // "kv" | "weights" | "head"
+    std::string
+        stage;  // "out_of_window" | "recompute" | "kv_only" | "kv_and_w" | "w_only" | "comp_kv"
+    std::string unit;  // "kv" | "weights" | "head"
     std::uint32_t layer = 0;
     std::uint32_t chunk = 0;
     std::string from;         // "resident" | "memory" | "storage" | "dropped"

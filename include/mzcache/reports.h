@@ -12,12 +12,13 @@ using Token = std::int32_t;
 struct EvictReport {
   std::string detail;  // what went wrong, where the error code says so
   std::uint64_t requested_bytes = 0;
-  std::uint64_t freed_bytes = 0;    // net: units released minus growth of the in-memory swap
-  bool all_there_is = false;        // less than requested was freed because no more is there
-  std::int64_t pss_drop_bytes = 0;  // the process's own PSS before minus after
-  std::uint64_t bytes_written = 0;  // to the swap file
-  std::uint64_t bytes_encoded = 0;  // raw bytes of the chunks that were encoded
-  double ms = 0;                    // from message to memory given back
+  std::uint64_t freed_bytes = 0;       // net: units released minus growth of the in-memory swap
+  bool all_there_is = false;           // less than requested was freed because no more is there
+  std::int64_t pss_drop_bytes = 0;     // what the process holds, before minus after
+  std::uint64_t bytes_written = 0;     // to the swap file
+  std::uint64_t bytes_encoded = 0;     // raw bytes of the chunks that were encoded
+  std::uint64_t bytes_compressed = 0;  // what their encoded forms take
+  double ms = 0;                       // from message to memory given back
   double remaining_percent = 100;
   // What the two restore paths then owe, by the profile: decoding, and reading from storage.
   double restore_memory_ms = 0;
@@ -36,10 +37,12 @@ struct EvictReport {
 struct RestoreReport {
   std::string detail;
   std::uint64_t bytes_read = 0;
-  std::uint64_t bytes_decoded = 0;  // raw bytes of decoded chunks
+  std::uint64_t swap_bytes_read = 0;  // of these, from the swap file
+  std::uint64_t bytes_decoded = 0;    // raw bytes of decoded chunks
   std::uint64_t bytes_allocated = 0;
   double allocate_ms = 0;  // stages' own time, summed over workers
   double read_ms = 0;
+  double swap_read_ms = 0;  // of this, for the swap file
   double decode_ms = 0;
   double wait_ms = 0;          // the device stood still for a unit
   double overlap_percent = 0;  // of the restore, while the device computed
@@ -49,6 +52,18 @@ struct RestoreReport {
 
 enum class StopReason : std::uint8_t { kEos, kLength, kStop, kCancelled, kEvicted, kContextFull };
 [[nodiscard]] const char* stop_reason_name(StopReason reason) noexcept;  // "eos", "length", …
+
+// How likely a generated token was: natural logarithms of probabilities over the whole vocabulary,
+// as the model gave them, before temperature, penalties, grammar and the rest.
+struct TokenLogprob {
+  Token token = 0;
+  float logprob = 0;
+  struct Candidate {
+    Token token = 0;
+    float logprob = 0;
+  };
+  std::vector<Candidate> top;  // the likeliest, likeliest first
+};
 
 struct Answer {
   std::string detail;
@@ -60,7 +75,8 @@ struct Answer {
   double ttft_ms = 0;
   double prefill_ms = 0;
   double decode_tokens_per_s = 0;
-  std::vector<float> gaps;  // first minus second logit, one per generated token
+  std::vector<float> gaps;             // first minus second logit, one per generated token
+  std::vector<TokenLogprob> logprobs;  // one per generated token, where they were asked for
   RestoreReport restore;
 };
 

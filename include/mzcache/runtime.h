@@ -32,6 +32,8 @@ class RuntimeImpl;
 struct SessionOptions {
   std::uint32_t context_tokens = 0;  // limit; 0: the model's own
   std::string chat_template;         // "": chosen from the file; "raw", "chatml", …
+  // Anything but the default is refused where the chat template has no such switch.
+  Thinking thinking = Thinking::kDefault;
 };
 
 // A loaded model (its metadata; weights come with the first Generate). A handle.

@@ -15,6 +15,7 @@ namespace mzcache {
 struct TokenizeOptions {
   bool parse_special = true;  // text that spells a special token becomes it
   bool add_bos = true;        // where the model asks for it
+  bool add_eos = true;        // at the end, where the model asks for it
 };
 
 // A handle; copies share the tokenizer. Thread-safe.

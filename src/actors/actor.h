@@ -57,7 +57,7 @@ template <class Inbox>
 class Address {
  public:
   virtual ~Address() = default;
-  virtual void post(Inbox message) noexcept = 0;
+  virtual void post(Inbox&& message) noexcept = 0;
 };
 
 // A typed outgoing port: all an actor knows of its neighbour. Copyable; valid while the dispatcher

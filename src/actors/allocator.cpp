@@ -29,13 +29,8 @@ void Allocator::forward(UnitId unit, Origin&& origin) noexcept {
     return;
   }
   if (auto* encoded = std::get_if<MemoryOrigin>(&origin)) {
-    DecodeChunk decode;
-    decode.unit = unit;
-    decode.encoded = encoded->encoded;
-    decode.checksum = encoded->checksum;
-    decode.token_count = encoded->token_count;
     ports_.decompressors[next_decompressor_++ % ports_.decompressors.size()].send(
-        std::move(decode));
+        decode_from_memory(unit, *encoded));
     return;
   }
   ports_.reader.send(ReadUnit{unit, std::move(origin)});

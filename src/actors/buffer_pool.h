@@ -1,4 +1,4 @@
-// A pool of equal, aligned buffers handed out as leases: staging for encoded chunks, scratch.
+// A pool of aligned buffers handed out as leases: staging for encoded chunks and embedding rows.
 #pragma once
 
 #include <cstddef>
@@ -10,26 +10,29 @@
 
 namespace mzcache::actors {
 
-// Thread-safe. Buffers are allocated when first needed and kept until trim() or the pool's end; a
-// lease that outlives its pool keeps its buffer valid.
+// Thread-safe. Buffers are cut one after the other from slabs, which are allocated when first
+// needed and kept until trim() or the pool's end. One that came back is handed out again before a
+// new one is cut. A lease that outlives its pool keeps its buffer valid.
 class BufferPool {
  public:
-  // Buffers of whole blocks. `memory` outlives the pool and its leases.
-  BufferPool(StagingMemory& memory, std::size_t buffer_bytes, std::size_t buffers_max);
+  // Slabs of slab_bytes, or of one larger buffer. kSegmentBytes makes them huge pages, to which
+  // direct I/O is several times faster than to small ones. `memory` outlives the pool and its
+  // leases.
+  BufferPool(StagingMemory& memory, std::size_t slab_bytes, std::size_t leases_max);
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  // Empty where every buffer is out, or memory is short: ask again after a lease came back.
-  [[nodiscard]] StagingLease try_acquire() noexcept;
+  // At least `bytes`, whole blocks. Empty where leases_max are out, or memory is short: ask again
+  // after a lease came back.
+  [[nodiscard]] StagingLease try_acquire(std::size_t bytes) noexcept;
 
   // Leases not yet back: 0 at shutdown, or something still owns a buffer.
   [[nodiscard]] std::size_t outstanding() const noexcept;
-  [[nodiscard]] std::size_t buffers_max() const noexcept;
-  [[nodiscard]] std::size_t buffer_bytes() const noexcept;
-  // Bytes held now, leased or not.
+  // Bytes of slabs held now, leased or not.
   [[nodiscard]] std::uint64_t held_bytes() const noexcept;
-  // Frees the buffers nobody leases.
+  // Frees the slabs of which nothing is leased, and the others as their buffers come back, until
+  // one is asked for again.
   void trim() noexcept;
 
  private:

@@ -23,6 +23,15 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kTraceBytesMax = std::uint64_t{1} << 30;
+constexpr const char* kTraceHint = "give a file that --trace wrote";
+
+Error not_a_trace(const std::string& path, const std::string& what) {
+  return {.code = ErrorCode::kBadFormat,
+          .native = 0,
+          .operation = "read trace",
+          .context = path + ": " + what,
+          .hint = kTraceHint};
+}
 constexpr int kProcess = 1;
 
 std::string json_text(std::string_view text) {
@@ -219,8 +228,11 @@ Result<std::string> read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) {
     const int failed = errno;
-    return Error{failed == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, failed, "open trace",
-                 path};
+    return Error{.code = failed == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+                 .native = failed,
+                 .operation = "open trace",
+                 .context = path,
+                 .hint = kTraceHint};
   }
   const std::streamoff size = file.tellg();
   if (size < 0) return Error{ErrorCode::kIo, errno, "read trace", path};
@@ -258,7 +270,13 @@ Result<void> Timeline::write_chrome_json(const std::string& path) const {
   const std::string json = chrome_json();
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (!file) return Error{ErrorCode::kIo, errno, "create trace", path};
+  if (!file) {
+    return Error{.code = ErrorCode::kIo,
+                 .native = errno,
+                 .operation = "create trace",
+                 .context = path,
+                 .hint = "choose a file in a folder that is there and can be written to"};
+  }
   file << json;
   file.close();
   if (!file) return Error{ErrorCode::kIo, errno, "write trace", path};
@@ -272,7 +290,7 @@ Result<TraceFile> read_chrome_json(const std::string& path) {
   try {
     json = Json::parse(*content);
   } catch (const Json::exception& error) {
-    return Error{ErrorCode::kBadFormat, 0, "read trace", path + ": " + error.what()};
+    return not_a_trace(path, error.what());
   }
   // Both forms of the format: an object with traceEvents, or the bare array.
   const Json* events = &json;
@@ -281,8 +299,7 @@ Result<TraceFile> read_chrome_json(const std::string& path) {
     events = it == json.end() ? nullptr : &*it;
   }
   if (events == nullptr || !events->is_array()) {
-    return Error{ErrorCode::kBadFormat, 0, "read trace",
-                 path + ": no array \"traceEvents\" (Chrome trace event format)"};
+    return not_a_trace(path, "no array \"traceEvents\" (Chrome trace event format)");
   }
   TraceFile trace;
   Reader reader(trace);

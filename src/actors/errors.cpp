@@ -59,6 +59,7 @@ std::string Error::message() const {
   if (!context.empty()) text += (text.empty() ? "" : ": ") + context;
   if (native > 0) text += std::string(": ") + std::strerror(static_cast<int>(native));
   if (native < 0) text += " (OpenCL " + std::to_string(native) + ")";
+  if (!hint.empty()) text += "; " + hint;
   return text;
 }
 

@@ -46,7 +46,8 @@ struct AllocateUnits {
   std::vector<UnitId> units;
   std::vector<Origin> origins;
 };
-// Allocator → coordinator: the run has memory (not yet content). On failure nothing was allocated.
+// Allocator or decompressor → coordinator: the run has memory (not yet content). On failure nothing
+// was allocated.
 struct UnitsAllocated {
   std::vector<UnitId> units;
   Nanoseconds busy{0};
@@ -70,12 +71,20 @@ struct DecodeChunk {
   std::uint64_t bytes_read = 0;  // passed on to UnitReady
   Nanoseconds read{0};
 };
+[[nodiscard]] inline DecodeChunk decode_from_memory(UnitId unit, const MemoryOrigin& origin) {
+  DecodeChunk decode;
+  decode.unit = unit;
+  decode.encoded = origin.encoded;
+  decode.checksum = origin.checksum;
+  decode.token_count = origin.token_count;
+  return decode;
+}
 // Allocator (fresh), reader or decompressor → coordinator: the content is there.
 struct UnitReady {
   UnitId unit;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_decoded = 0;  // raw bytes
-  Nanoseconds read{0};              // time with requests in flight since the reader's last report
+  Nanoseconds read{0};  // with requests of the unit's file in flight, since the last report
   Nanoseconds decode{0};
 };
 // Reader or decompressor → coordinator: the unit's memory is allocated, its content is not right.
@@ -97,7 +106,8 @@ struct RowsRead {
 
 // ---------------------------------------------------------------- compute
 
-// Coordinator → prefill: a slice, with what is already there.
+// Coordinator → prefill: a slice, with what is already there. slice.undisturbed: it may count as
+// that where everything is.
 struct ComputeTokens {
   std::uint64_t request = 0;
   ComputeSlice slice;
@@ -116,6 +126,10 @@ struct LayerReady {
 struct StopCompute {
   std::uint64_t request = 0;
 };
+// Coordinator → prefill, between slices: what the last one left of scratch goes back to the system.
+struct ReleaseScratch {};
+// Prefill → coordinator: it is gone.
+struct ScratchReleased {};
 // The compute queue → prefill, through its listener.
 struct StageComputed {
   ComputeCompletion completion;
@@ -160,9 +174,13 @@ struct ChunkCompressed {
 struct WriteChunk {
   UnitId unit;
   std::span<const std::byte> encoded;
+  std::uint64_t checksum = 0;  // of `encoded`, from when it was encoded
   std::uint64_t file_offset = 0;
   std::uint64_t grow_to = 0;
 };
+// Coordinator → writer: no write is under way and none follows soon, so staging is given up. Until
+// then it is kept: while encoding is slower than the disk the writer runs dry after every chunk.
+struct WritesOver {};
 struct ChunkWritten {
   UnitId unit;
   std::uint64_t bytes_written = 0;

@@ -1,5 +1,7 @@
 #include "actors/model_description.h"
 
+#include <algorithm>
+
 namespace mzcache::actors {
 
 TensorTypeTraits tensor_type_traits(TensorType type) noexcept {
@@ -28,6 +30,17 @@ TensorTypeTraits tensor_type_traits(TensorType type) noexcept {
       return {"bf16", 1, 2};
   }
   return {};  // an id from a file need not be one of the enumerators
+}
+
+const RopeDescription& ModelDescription::rope_of(const LayerDescription& one) const noexcept {
+  static const RopeDescription kNone;
+  if (!one.rope) return kNone;
+  return one.window != 0 && windowed_rope ? *windowed_rope : rope;
+}
+
+bool ModelDescription::has_windows() const noexcept {
+  return std::any_of(layer.begin(), layer.end(),
+                     [](const LayerDescription& one) { return one.window != 0; });
 }
 
 std::uint64_t ModelDescription::weights_bytes() const noexcept {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,11 +73,18 @@ struct LayerDescription {
   std::uint64_t unit_bytes = 0;    // size of the unit's buffer, whole blocks
   std::uint64_t tensor_bytes = 0;  // of its tensors alone
   std::uint32_t window = 0;        // attention window in tokens; 0: all
-  bool rope = true;                // some layers of some families go without
+  bool rope = true;                // some layers of some families go without: see rope_of()
+  // The first position that attention at `position` looks at.
+  [[nodiscard]] std::uint32_t first_visible(std::uint32_t position) const noexcept {
+    return window != 0 && position >= window ? position - window + 1 : 0;
+  }
   [[nodiscard]] const TensorView& operator[](LayerTensor tensor) const {
     return tensors[static_cast<std::size_t>(tensor)];
   }
 };
+
+// What the gate of a feed-forward block goes through.
+enum class Activation : std::uint8_t { kSilu, kGelu };
 
 // The output head with the final norm; its own unit. With tied embeddings `output` is token_embd.
 struct HeadDescription {
@@ -118,7 +126,9 @@ struct ModelDescription {
   float attention_scale = 0;    // multiplies Q·K; 1/√head_dim unless the family says otherwise
   float attention_softcap = 0;  // 0: none
   float logit_softcap = 0;      // 0: none
+  Activation activation = Activation::kSilu;
   RopeDescription rope;
+  std::optional<RopeDescription> windowed_rope;  // of layers with a window, where it is another
   std::vector<LayerDescription> layer;
   HeadDescription head;
   EmbeddingDescription embedding;
@@ -127,6 +137,10 @@ struct ModelDescription {
     return {ChunkLayout::Order::kTiled, kv_heads, head_dim, chunk_tokens};
   }
   [[nodiscard]] std::uint64_t chunk_bytes() const noexcept { return chunk_layout().bytes(); }
+  // How `one` of the layers rotates Q and K; dimensions 0 where it does not.
+  [[nodiscard]] const RopeDescription& rope_of(const LayerDescription& one) const noexcept;
+  // Whether any layer looks back only so far.
+  [[nodiscard]] bool has_windows() const noexcept;
   // Sum of all weight units, the head included.
   [[nodiscard]] std::uint64_t weights_bytes() const noexcept;
 };

@@ -159,8 +159,9 @@ Result<std::vector<std::uint32_t>> resolve(const Placement& placement, ActorKind
     for (const std::uint32_t each : there) {
       usable += (usable.empty() ? "" : ", ") + std::to_string(each);
     }
-    return Error{ErrorCode::kBadConfig, 0, "placement." + std::string(placement_key(kind)),
-                 "core " + std::to_string(id) + " is not there (usable: " + usable + ")"};
+    const std::string key = "placement." + std::string(placement_key(kind));
+    return Error{ErrorCode::kBadConfig, 0, key,
+                 "core " + std::to_string(id) + " is not there (usable: " + usable + ")", key};
   }
   return rule.cores;
 }

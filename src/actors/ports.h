@@ -121,6 +121,9 @@ class SharedMemory : public StagingMemory {
   virtual void end_host_access(UnitId) noexcept {}
   // Bytes this process holds at this moment (Linux: PSS), 0 where unknown.
   [[nodiscard]] virtual std::uint64_t process_bytes() const noexcept = 0;
+  // The same with shared pages counted whole (Linux: RSS). Memory that only this process has makes
+  // both fall alike, and this one costs microseconds, where PSS costs milliseconds.
+  [[nodiscard]] virtual std::uint64_t resident_set_bytes() const noexcept = 0;
 };
 
 // One slice of a forward pass: token_count tokens from first_position on.
@@ -132,6 +135,9 @@ struct ComputeSlice {
   std::vector<const std::byte*> embedding_rows;
   // Offsets within the slice (ascending) whose logits are wanted; may be empty.
   std::vector<std::uint32_t> logit_rows;
+  // Everything the slice needs is resident and nothing else will want the cores until it is done:
+  // the device may take all that is enqueued before a flush as one piece.
+  bool undisturbed = false;
 };
 
 // A layer is computed in two stages because its units become ready apart: the projections to Q, K,
@@ -145,6 +151,13 @@ struct ComputeCompletion {
   Error error;           // kOk or what the device said
   Nanoseconds begin{0};  // when the device worked on it, on the dispatcher's clock
   Nanoseconds end{0};
+};
+
+// Σ q² of rotated queries over sampled tokens, for codecs that weigh keys by what looks at them.
+struct QuerySamples {
+  std::uint32_t width = 0;    // query heads · head_dim
+  std::uint32_t tokens = 0;   // sampled since sampling began
+  std::vector<float> energy;  // [layer][width]
 };
 
 // The compute device's in-order queue. One owner (the prefill actor) enqueues; request_stop may
@@ -163,14 +176,23 @@ class ComputeQueue {
   [[nodiscard]] virtual Result<void> enqueue_head(std::uint64_t ticket) = 0;
   // Hands what was enqueued to the device.
   virtual void flush() = 0;
+  // Whether the slice under way is best enqueued whole before a flush.
+  [[nodiscard]] virtual bool takes_whole_slice() const noexcept { return false; }
   // Sets the flag that every kernel reads first; queued work then drains without effect.
   virtual void request_stop() noexcept = 0;
   // Clears the flag. Only when nothing is enqueued.
   virtual void clear_stop() noexcept = 0;
-  // Logits of the slice's i-th wanted row, vocabulary floats; valid until the next begin_slice.
+  // Logits of the slice's i-th wanted row, vocabulary floats; valid until the next begin_slice or
+  // release_scratch.
   [[nodiscard]] virtual std::span<const float> logits(std::size_t row) const = 0;
   // Scratch the queue holds now, bytes.
   [[nodiscard]] virtual std::uint64_t scratch_bytes() const noexcept = 0;
+  // Gives it back until the next slice. Only while no slice is under way.
+  virtual void release_scratch() noexcept {}
+  // From the next slice on (or no longer) queries of long slices are sampled; sums start at zero.
+  // Only while no slice is under way, as the next one. Devices that cannot do it say false.
+  [[nodiscard]] virtual bool sample_queries(bool) { return false; }
+  [[nodiscard]] virtual Result<QuerySamples> query_samples() { return QuerySamples{}; }
   // The largest slice begin_slice takes.
   [[nodiscard]] virtual std::uint32_t slice_tokens_max() const noexcept = 0;
 };
@@ -183,6 +205,9 @@ struct RopeDescription {
   float base = 10000.0F;
   float scale = 1.0F;          // positions are multiplied by this (linear scaling: 1/factor)
   std::vector<float> factors;  // dimensions/2 divisors of the inverse frequency, or empty
+  float magnitude = 1.0F;      // cosine and sine are multiplied by this (YaRN)
+
+  friend bool operator==(const RopeDescription&, const RopeDescription&) = default;
 };
 
 // The order of FP16 values inside a chunk: all of K, then all of V. Sizes never include padding.

@@ -42,6 +42,11 @@ void Prefill::on(ComputeTokens&& message) noexcept {
   compute_ = wait_ = Nanoseconds{0};
   accepted_ = first_begin_ = last_end_ = clock_.now();
   state_ = State::kComputing;
+  const auto all = [](const std::vector<bool>& ready) {
+    return std::find(ready.begin(), ready.end(), false) == ready.end();
+  };
+  work_.slice.undisturbed =
+      work_.slice.undisturbed && all(work_.weights_ready) && all(work_.kv_ready);
   if (Result<void> begun = queue_.begin_slice(work_.slice); !begun) {
     fail(begun.error());
     return;
@@ -64,9 +69,16 @@ void Prefill::on(StopCompute&& message) noexcept {
   finish_if_drained();
 }
 
+void Prefill::on(ReleaseScratch&&) noexcept {
+  if (state_ == State::kIdle) queue_.release_scratch();
+  ports_.scratch_released.send({});
+}
+
 bool Prefill::enqueue_next() noexcept {
   const std::uint32_t stage = enqueued_;
-  if (stage >= stages_total() || stage - completed_ >= kStagesAhead) return false;
+  if (stage >= stages_total()) return false;
+  // A whole slice takes a stop all the same.
+  if (!queue_.takes_whole_slice() && stage - completed_ >= kStagesAhead) return false;
   if (!stage_ready(stage)) {
     starved_[stage] = true;
     return false;

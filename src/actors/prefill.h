@@ -22,10 +22,11 @@ namespace mzcache::actors {
 
 class Prefill {
  public:
-  using Inbox = std::variant<ComputeTokens, LayerReady, StopCompute, StageComputed>;
+  using Inbox = std::variant<ComputeTokens, LayerReady, StopCompute, ReleaseScratch, StageComputed>;
   struct Ports {
     Port<LayerComputed> layer_computed;
     Port<TokenReady> token_ready;
+    Port<ScratchReleased> scratch_released;
   };
 
   Prefill(ComputeQueue& queue, const Clock& clock, Timeline& timeline);
@@ -35,6 +36,7 @@ class Prefill {
   void on(ComputeTokens&& message) noexcept;
   void on(LayerReady&& message) noexcept;
   void on(StopCompute&& message) noexcept;
+  void on(ReleaseScratch&& message) noexcept;
   void on(StageComputed&& message) noexcept;
 
  private:

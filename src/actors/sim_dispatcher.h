@@ -165,7 +165,7 @@ class SimDispatcher::CellOf final : public SimCell, public Address<typename A::I
 
   A& actor() noexcept { return actor_; }
 
-  void post(Inbox message) noexcept override {
+  void post(Inbox&& message) noexcept override {
     std::uint32_t slot = static_cast<std::uint32_t>(messages_.size());
     if (free_.empty()) {
       messages_.emplace_back(std::move(message));

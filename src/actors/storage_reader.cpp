@@ -37,6 +37,7 @@ struct StorageReader::Read {
   std::optional<std::uint64_t> checksum;
   std::uint32_t token_count = 0;
   std::uint64_t encoded_bytes = 0;  // 0: raw, into the unit
+  std::uint64_t encoded_offset = 0;
   // … or rows.
   std::vector<FileRange> rows;
   std::span<std::byte> buffer;
@@ -44,42 +45,36 @@ struct StorageReader::Read {
 };
 
 StorageReader::StorageReader(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                             std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
-                             const std::string& track)
+                             const Clock& clock, Timeline& timeline, const std::string& track)
     : device_(device),
       memory_(memory),
       shape_(shape),
       clock_(clock),
       timeline_(timeline),
       track_(timeline.add_track(track)),
-      chunk_staging_(memory, encoded_bytes, kStagingMax) {}
+      chunk_staging_(memory, kSegmentBytes, kStagingMax),
+      row_staging_(memory, 0, kStagingMax) {}
 
 void StorageReader::on(ReadUnit&& message) noexcept {
   auto read = std::make_shared<Read>();
   read->unit = message.unit;
-  std::vector<TransferPiece> pieces;
   if (const auto* file = std::get_if<FileOrigin>(&message.origin)) {
     read->checksum = file->checksum;
     const std::span<std::byte> buffer = memory_.bytes(message.unit);
+    std::vector<TransferPiece> pieces;
+    pieces.reserve(file->ranges.size());
     for (const FileRange& range : file->ranges) {
       pieces.push_back(
           {range.file, range.file_offset, buffer.subspan(range.buffer_offset), range.bytes});
     }
+    read->transfer = Transfer(std::move(pieces), device_.block_bytes());
   } else {
     const auto& encoded = std::get<EncodedFileOrigin>(message.origin);
     read->checksum = encoded.checksum;
     read->token_count = encoded.token_count;
     read->encoded_bytes = encoded.range.bytes;
-    read->staging = chunk_staging_.try_acquire();
-    if (read->staging == nullptr || read->staging->size() < encoded.range.bytes) {
-      ports_.failed.send(UnitFailed{message.unit, Error{ErrorCode::kNoMemory, 0, "read",
-                                                        unit_name(message.unit) + ": no staging"}});
-      return;
-    }
-    pieces.push_back(
-        {encoded.range.file, encoded.range.file_offset, *read->staging, encoded.range.bytes});
+    read->encoded_offset = encoded.range.file_offset;
   }
-  read->transfer = Transfer(std::move(pieces), device_.block_bytes());
   reads_.push_back(std::move(read));
 }
 
@@ -107,12 +102,8 @@ std::shared_ptr<StorageReader::Read> StorageReader::read_rows(
     std::span<const FileRange> rows, std::span<std::byte> buffer) noexcept {
   std::uint64_t total = 0;
   for (const FileRange& row : rows) total += row_span(row);
-  if (row_staging_ == nullptr || row_staging_->buffer_bytes() < total) {
-    const std::uint64_t row_max = align_up(rows[0].bytes, kBlockAlignment) + kBlockAlignment;
-    row_staging_ = std::make_unique<BufferPool>(memory_, kRowsPerPart * row_max, kStagingMax);
-  }
   auto read = std::make_shared<Read>();
-  read->staging = row_staging_->try_acquire();
+  read->staging = row_staging_.try_acquire(total);
   if (read->staging == nullptr) return nullptr;
   std::vector<TransferPiece> pieces;
   std::uint64_t at = 0;
@@ -135,7 +126,7 @@ void StorageReader::row_part_done(Error error) noexcept {
 
 void StorageReader::trim() noexcept {
   chunk_staging_.trim();
-  if (row_staging_ != nullptr) row_staging_->trim();
+  row_staging_.trim();
 }
 
 void StorageReader::on_device() noexcept {
@@ -148,6 +139,10 @@ void StorageReader::submit_more() noexcept {
   bool submitted = false;
   while (in_flight_.size() < device_.depth() && !reads_.empty()) {
     const std::shared_ptr<Read> read = reads_.front();
+    if (!stage(*read)) {
+      reads_.pop_front();
+      continue;
+    }
     const TransferPiece* piece = read->transfer.next();
     if (piece == nullptr) {
       reads_.pop_front();
@@ -171,6 +166,22 @@ void StorageReader::submit_more() noexcept {
   if (submitted) device_.flush();
 }
 
+// Encoded chunks get their staging when they are next: those that wait need none yet.
+bool StorageReader::stage(Read& read) noexcept {
+  if (read.encoded_bytes == 0 || read.staging != nullptr) return true;
+  read.staging = chunk_staging_.try_acquire(read.encoded_bytes);
+  if (read.staging == nullptr) {
+    ports_.failed.send(UnitFailed{
+        read.unit, Error{ErrorCode::kNoMemory, 0, "read", unit_name(read.unit) + ": no staging"}});
+    return false;
+  }
+  read.transfer = Transfer(
+      {{FileId::kSwap, read.encoded_offset,
+        read.staging->first(align_up(read.encoded_bytes, kBlockAlignment)), read.encoded_bytes}},
+      device_.block_bytes());
+  return true;
+}
+
 void StorageReader::reap() noexcept {
   std::array<BlockCompletion, 64> completions;
   for (;;) {
@@ -181,7 +192,7 @@ void StorageReader::reap() noexcept {
       if (found == in_flight_.end()) continue;
       const Request request = std::move(found->second);
       in_flight_.erase(found);
-      if (in_flight_.empty()) busy_ += clock_.now() - busy_since_;
+      count_busy(request.piece.file);
       Read& read = *request.read;
       const bool had_next = read.transfer.has_next();
       read.transfer.completed(request.piece, completions[i].result,
@@ -197,13 +208,13 @@ void StorageReader::reap() noexcept {
   }
 }
 
-Nanoseconds StorageReader::take_busy() noexcept {
-  if (!in_flight_.empty()) {
-    const Nanoseconds now = clock_.now();
-    busy_ += now - busy_since_;
-    busy_since_ = now;
-  }
-  return std::exchange(busy_, Nanoseconds{0});
+void StorageReader::count_busy(FileId file) noexcept {
+  const Nanoseconds now = clock_.now();
+  busy_[static_cast<std::size_t>(file)] += now - std::exchange(busy_since_, now);
+}
+
+Nanoseconds StorageReader::take_busy(FileId file) noexcept {
+  return std::exchange(busy_[static_cast<std::size_t>(file)], Nanoseconds{0});
 }
 
 void StorageReader::finish(Read& read) noexcept {
@@ -255,7 +266,7 @@ void StorageReader::finish_unit(Read& read) noexcept {
     decode.token_count = read.token_count;
     decode.staging = std::move(read.staging);
     decode.bytes_read = read.transfer.bytes();
-    decode.read = take_busy();
+    decode.read = take_busy(FileId::kSwap);
     ports_.decompressors[next_decompressor_++ % ports_.decompressors.size()].send(
         std::move(decode));
     return;
@@ -274,7 +285,7 @@ void StorageReader::finish_unit(Read& read) noexcept {
   UnitReady ready;
   ready.unit = read.unit;
   ready.bytes_read = read.transfer.bytes();
-  ready.read = take_busy();
+  ready.read = take_busy(read.unit.kind == UnitKind::kKv ? FileId::kSwap : FileId::kModel);
   ports_.ready.send(ready);
 }
 

@@ -6,6 +6,7 @@
 // completion.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -31,10 +32,8 @@ class StorageReader {
     Port<RowsRead> rows_read;
   };
 
-  // encoded_bytes: the largest encoded chunk.
-  StorageReader(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
-                const std::string& track);
+  StorageReader(BlockDevice& device, SharedMemory& memory, const KvShape& shape, const Clock& clock,
+                Timeline& timeline, const std::string& track);
   void connect(Ports ports) { ports_ = std::move(ports); }
   [[nodiscard]] WaitSource* wait_source() noexcept { return &device_; }
 
@@ -53,6 +52,7 @@ class StorageReader {
   };
 
   void submit_more() noexcept;
+  [[nodiscard]] bool stage(Read& read) noexcept;
   void reap() noexcept;
   void finish(Read& read) noexcept;
   void finish_unit(Read& read) noexcept;
@@ -61,7 +61,8 @@ class StorageReader {
                                                 std::span<std::byte> buffer) noexcept;
   void row_part_done(Error error) noexcept;
   void trim() noexcept;
-  [[nodiscard]] Nanoseconds take_busy() noexcept;
+  void count_busy(FileId file) noexcept;
+  [[nodiscard]] Nanoseconds take_busy(FileId file) noexcept;
 
   BlockDevice& device_;
   SharedMemory& memory_;
@@ -71,16 +72,18 @@ class StorageReader {
   std::uint32_t track_;
   Ports ports_;
   BufferPool chunk_staging_;
-  std::unique_ptr<BufferPool> row_staging_;  // sized by the first rows asked for
-  std::uint64_t rows_request_ = 0;           // the rows being read, their parts and first error
+  BufferPool row_staging_;
+  std::uint64_t rows_request_ = 0;  // the rows being read, their parts and first error
   std::size_t row_parts_ = 0;
   Error rows_error_;
   std::deque<std::shared_ptr<Read>> reads_;               // with something left to submit
   std::unordered_map<std::uint64_t, Request> in_flight_;  // by tag
   std::uint64_t next_tag_ = 1;
   std::size_t next_decompressor_ = 0;
-  Nanoseconds busy_since_{0};  // while requests are in flight
-  Nanoseconds busy_{0};        // not reported yet
+  // Time with requests in flight that was not reported yet, by file: what passes between two
+  // completions belongs to the latter's.
+  std::array<Nanoseconds, 2> busy_{};
+  Nanoseconds busy_since_{0};  // the last completion, or the first request
 };
 
 }  // namespace mzcache::actors

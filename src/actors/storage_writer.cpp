@@ -17,15 +17,14 @@ struct StorageWriter::Write {
 };
 
 StorageWriter::StorageWriter(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                             std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
-                             const std::string& track)
+                             const Clock& clock, Timeline& timeline, const std::string& track)
     : device_(device),
       memory_(memory),
       shape_(shape),
       clock_(clock),
       timeline_(timeline),
       track_(timeline.add_track(track)),
-      staging_(memory, encoded_bytes, kEncodedWritesMax) {}
+      staging_(memory, kSegmentBytes, kEncodedWritesMax) {}
 
 void StorageWriter::on(WriteChunk&& message) noexcept {
   const auto refuse = [&](Error error) {
@@ -49,8 +48,8 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
     write->checksum = checksum(piece.span);
   } else {
     const std::uint64_t whole = align_up(message.encoded.size(), kBlockAlignment);
-    write->staging = staging_.try_acquire();
-    if (write->staging == nullptr || write->staging->size() < whole) {
+    write->staging = staging_.try_acquire(whole);
+    if (write->staging == nullptr) {
       refuse({ErrorCode::kNoMemory, 0, "write", "no staging"});
       return;
     }
@@ -58,7 +57,7 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
     std::memset(write->staging->data() + message.encoded.size(), 0, whole - message.encoded.size());
     piece.span = write->staging->first(whole);
     piece.bytes = whole;
-    write->checksum = checksum(message.encoded);
+    write->checksum = message.checksum;
   }
   write->transfer = Transfer({piece}, device_.block_bytes());
   writes_.push_back(std::move(write));
@@ -67,7 +66,6 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
 void StorageWriter::on_device() noexcept {
   reap();
   submit_more();
-  if (idle()) staging_.trim();
 }
 
 void StorageWriter::submit_more() noexcept {

@@ -24,19 +24,18 @@ inline constexpr std::size_t kEncodedWritesMax = 16;
 
 class StorageWriter {
  public:
-  using Inbox = std::variant<WriteChunk>;
+  using Inbox = std::variant<WriteChunk, WritesOver>;
   struct Ports {
     Port<ChunkWritten> written;
   };
 
-  // encoded_bytes: the largest encoded chunk.
-  StorageWriter(BlockDevice& device, SharedMemory& memory, const KvShape& shape,
-                std::uint64_t encoded_bytes, const Clock& clock, Timeline& timeline,
-                const std::string& track);
+  StorageWriter(BlockDevice& device, SharedMemory& memory, const KvShape& shape, const Clock& clock,
+                Timeline& timeline, const std::string& track);
   void connect(Ports ports) { ports_ = ports; }
   [[nodiscard]] WaitSource* wait_source() noexcept { return &device_; }
 
   void on(WriteChunk&& message) noexcept;
+  void on(WritesOver&&) noexcept { staging_.trim(); }
   void on_device() noexcept;
   [[nodiscard]] bool idle() const noexcept { return in_flight_.empty() && writes_.empty(); }
 

@@ -2,12 +2,12 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+
+#include "actors/prompt_thread.h"
 
 namespace mzcache::actors {
 namespace {
@@ -54,38 +54,26 @@ void pause_briefly() noexcept {
 #endif
 }
 
-// Actors that a device waits for: what they are late by, it idles. Codecs are work like its own.
-bool feeds_device(ActorKind kind) noexcept {
-  return kind != ActorKind::kDecompressor && kind != ActorKind::kCompressor;
-}
+// Where the device computes on the same cores, an operation of it ends when its slowest thread
+// does: one that lost its core to a decoder holds up the others, which idle. So the device goes
+// first; while it waits, nobody contends.
+constexpr int kDecoderNice = 10;
+constexpr int kAllocatorNice = 5;
 
-// struct sched_attr as of its first version; glibc has it since 2.41.
-struct SchedulingAttributes {
-  std::uint32_t size = sizeof(SchedulingAttributes);
-  std::uint32_t policy = SCHED_OTHER;
-  std::uint64_t flags = 0;
-  std::int32_t nice = 0;
-  std::uint32_t priority = 0;
-  std::uint64_t runtime = 0;  // of SCHED_OTHER: the time slice, nanoseconds
-  std::uint64_t deadline = 0;
-  std::uint64_t period = 0;
-};
-
-constexpr std::uint64_t kShortSlice = 100'000;  // the shortest there is
-constexpr int kPromptNice = -10;
-
-// Asks that the calling thread runs as soon as it wakes on a core that compute threads keep busy;
-// in its turn it would come a slice later, 3 ms. A short slice of its own needs Linux 6.12, a
-// higher priority the right to it. Both are wishes: refused, the thread is as late as any other.
-void run_promptly() noexcept {
-  SchedulingAttributes attributes;
-  attributes.runtime = kShortSlice;
-  // A niceness of -1 and a failure look alike; to fail it would need a thread that is not there.
-  if (getpriority(PRIO_PROCESS, 0) > kPromptNice) {
-    (void)setpriority(PRIO_PROCESS, 0, kPromptNice);
+// The calling thread's place among others. What an actor that a device waits for is late by, the
+// device idles; codecs, and allocators, which zero pages, are work like its own.
+void take_place(ActorKind kind, DeviceCores cores) noexcept {
+  const bool shared = cores == DeviceCores::kShared;
+  switch (kind) {
+    case ActorKind::kCompressor:
+      return;
+    case ActorKind::kDecompressor:
+      return shared ? run_behind(kDecoderNice) : void();
+    case ActorKind::kAllocator:
+      return shared ? run_behind(kAllocatorNice) : void();
+    default:
+      static_cast<void>(run_promptly(kind == ActorKind::kStorageReader));
   }
-  attributes.nice = getpriority(PRIO_PROCESS, 0);  // set with the slice: as it is now
-  (void)syscall(SYS_sched_setattr, 0, &attributes, 0U);
 }
 
 }  // namespace
@@ -151,8 +139,11 @@ void ThreadedCell::finish() noexcept {
 }
 
 ThreadedDispatcher::ThreadedDispatcher(Placement placement, CpuTopology topology,
-                                       Timeline& timeline)
-    : placement_(std::move(placement)), topology_(std::move(topology)), timeline_(timeline) {}
+                                       Timeline& timeline, DeviceCores device_cores)
+    : placement_(std::move(placement)),
+      topology_(std::move(topology)),
+      timeline_(timeline),
+      device_cores_(device_cores) {}
 
 ThreadedDispatcher::~ThreadedDispatcher() {
   stop();
@@ -195,7 +186,7 @@ void ThreadedDispatcher::launch(ThreadedCell& cell) {
   cell.parker().wait_on(cell.source_);
   try {
     cell.thread_ = std::thread([this, &cell] {
-      if (feeds_device(cell.spec().kind)) run_promptly();
+      take_place(cell.spec().kind, device_cores_);
       gate_.wait(Gate::kClosed, std::memory_order_acquire);
       if (gate_.load(std::memory_order_acquire) == Gate::kOpen) cell.run(*this);
     });

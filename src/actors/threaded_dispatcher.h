@@ -63,10 +63,14 @@ class ThreadedCell : public Cell {
   std::thread thread_;
 };
 
+// Whether the compute device runs on the cores that the actors run on.
+enum class DeviceCores : std::uint8_t { kOwn, kShared };
+
 class ThreadedDispatcher final : public Dispatcher {
  public:
   // The timeline outlives the dispatcher. An empty topology pins nothing.
-  ThreadedDispatcher(Placement placement, CpuTopology topology, Timeline& timeline);
+  ThreadedDispatcher(Placement placement, CpuTopology topology, Timeline& timeline,
+                     DeviceCores device_cores = DeviceCores::kOwn);
   ~ThreadedDispatcher() override;
   ThreadedDispatcher(const ThreadedDispatcher&) = delete;
   ThreadedDispatcher& operator=(const ThreadedDispatcher&) = delete;
@@ -104,6 +108,7 @@ class ThreadedDispatcher final : public Dispatcher {
   Placement placement_;
   CpuTopology topology_;
   Timeline& timeline_;
+  DeviceCores device_cores_;
   SteadyClock clock_;
   std::vector<std::unique_ptr<ThreadedCell>> cells_;
   bool started_ = false;
@@ -128,14 +133,14 @@ class ThreadedDispatcher::CellOf final : public ThreadedCell, public Address<typ
         actor_(std::forward<Args>(args)...) {}
 
   A& actor() noexcept { return actor_; }
-  void post(Inbox message) noexcept override { mailbox_.post(std::move(message)); }
+  void post(Inbox&& message) noexcept override { mailbox_.post(std::move(message)); }
 
  protected:
   Parker& parker() noexcept override { return mailbox_.parker(); }
   bool inbox_empty() const noexcept override { return mailbox_.empty(); }
   std::size_t drain() noexcept override {
     return mailbox_.drain([this](Inbox& inbox) noexcept {
-      std::visit([this](auto& message) noexcept { handle(message); }, inbox);
+      std::visit([this](auto& message) noexcept { this->handle(message); }, inbox);
     });
   }
   WaitSource* wait_source() noexcept override {

@@ -107,6 +107,10 @@ Result<PayloadMode> read_mode(std::string_view codec, std::span<const std::byte>
   return static_cast<PayloadMode>(mode);
 }
 
+std::uint64_t read_payload_bytes(std::span<const std::byte> encoded) noexcept {
+  return get(encoded, 28, 4);
+}
+
 Result<void> check_payload(std::string_view codec, std::span<const std::byte> encoded,
                            std::uint64_t payload_bytes) {
   if (get(encoded, 28, 4) != (payload_bytes & 0xFFFFFFFFU)) {

@@ -21,9 +21,20 @@ namespace mzcache::codec {
 
 inline constexpr std::uint64_t kHeaderBytes = 32;
 
-enum class CodecId : std::uint16_t { kNone = 0, kQ8 = 1 };
+enum class CodecId : std::uint16_t {
+  kNone = 0,
+  kQ8 = 1,
+  kQ4 = 2,
+  kZstd = 3,
+  kLz4 = 4,
+  kSplitZstd = 5,
+  kEntropy = 6,
+  kPacked = 7,
+  kCacheGen = 8,
+  kApplication = 0x8000,  // and above, by a hash of the name
+};
 
-// What the payload holds. kRaw is the valid tokens' values as they were.
+// What the payload holds: the valid tokens' values as they were, or what the codec makes of them.
 enum class PayloadMode : std::uint8_t { kRaw = 0, kQuantised = 1 };
 
 struct EncodedHeader {
@@ -55,6 +66,9 @@ void write_header(const EncodedHeader& header, std::byte* out) noexcept;
                                             std::uint16_t version,
                                             const actors::ChunkLayout& layout,
                                             std::uint32_t token_count);
+
+// The payload's size as the header has it; after read_mode(), for payloads below 4 GiB.
+[[nodiscard]] std::uint64_t read_payload_bytes(std::span<const std::byte> encoded) noexcept;
 
 // kBadFormat where the payload's size is not `payload_bytes` or the span is too short for it.
 // Bytes behind the payload are ignored (storage pads to blocks).

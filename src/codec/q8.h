@@ -1,14 +1,7 @@
-// FlexGen's 8-bit group-wise quantisation as the paper uses it (§5): groups of 64 values over a
-// token's concatenated KV heads (the last of a token may be shorter), two FP16 parameters each, one
-// byte per value: 46.9 % saved. K and V alike. Decoding and encoding again changes no byte
-// (q8_kernels.h says why), so a chunk suffers once however often it is evicted.
-//
-// Payload, n = kv_heads · head_dim values per token, G = ceil(n / 64), T = token_count:
-//   parameters  [K, V][G][near, far][T] FP16
-//   codes       [K, V][G] blocks of T · (values of the group) bytes. In a tiled K: [token tile of
-//               32][value][lane], the last tile as wide as its valid tokens; else [token][value].
-// A chunk with Inf or NaN among its valid values, or with a group that has no stable code, is kept
-// raw (PayloadMode::kRaw): bound() allows for that, typical_bytes() does not.
+// FlexGen's 8-bit group-wise quantisation as the paper uses it (§5): 46.9 % saved, one byte per
+// value and two FP16 parameters per group of 64. The payload is the grouped form of
+// group_quantiser.h. A chunk with Inf or NaN among its valid values, or with a group that has no
+// stable code, is kept raw (PayloadMode::kRaw): bound() allows for that, typical_bytes() does not.
 //
 // Stateless and thread-safe; no scratch.
 #pragma once

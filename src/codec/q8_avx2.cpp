@@ -47,9 +47,9 @@ struct Simd {
     return _mm256_blendv_ps(otherwise, if_less,
                             _mm256_cmp_ps(magnitude(a), magnitude(b), _CMP_LT_OQ));
   }
-  static Float inverse255(Float range) {
+  static Float inverse(float top, Float range) {
     const Float zero = _mm256_cmp_ps(range, _mm256_setzero_ps(), _CMP_EQ_OQ);
-    return _mm256_andnot_ps(zero, _mm256_div_ps(set1(255.0F), range));
+    return _mm256_andnot_ps(zero, _mm256_div_ps(set1(top), range));
   }
   static Float reduce_min(Float a) {
     a = min(a, _mm256_permute2f128_ps(a, a, 1));

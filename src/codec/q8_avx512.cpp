@@ -46,9 +46,9 @@ struct Simd {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(a), _mm512_abs_ps(b), _CMP_LT_OQ),
                                 otherwise, if_less);
   }
-  static Float inverse255(Float range) {
+  static Float inverse(float top, Float range) {
     const __mmask16 some = _mm512_cmp_ps_mask(range, _mm512_setzero_ps(), _CMP_NEQ_UQ);
-    return _mm512_maskz_div_ps(some, set1(255.0F), range);
+    return _mm512_maskz_div_ps(some, set1(top), range);
   }
   static Float reduce_min(Float a) { return set1(_mm512_reduce_min_ps(a)); }
   static Float reduce_max(Float a) { return set1(_mm512_reduce_max_ps(a)); }

@@ -1,9 +1,11 @@
-// The inner loops of q8 behind one dispatch point. Every variant gives the scalar reference's bits.
+// The inner loops of q8 and q4 behind one dispatch point. Every variant gives the scalar
+// reference's bits. Codes are 0 … top, 255 or 15; what follows is written for 255 and holds for 15,
+// whose steps are larger.
 //
 // A group is 64 values (fewer only through staging) with two FP16 parameters: `near`, the end of
 // its range with the smaller magnitude (the smaller end where both are equal), coded 0, and `far`,
-// the other end, coded 255. With
-//   step = (far - near) · (1/255)      inverse = far == near ? 0 : 255 / (far - near)
+// the other end, coded top. With
+//   step = (far - near) · (1/top)      inverse = far == near ? 0 : top / (far - near)
 // in FP32, without contraction,
 //   Q(x) = round to nearest even of (x - near) · inverse      V(q) = fp16(near + q · step)
 // and the code of x is the first of Q(x), Q(V(Q(x))), … that Q(V(·)) maps to itself. Both ends come
@@ -24,7 +26,6 @@ namespace mzcache::codec {
 
 inline constexpr std::uint32_t kGroupValues = 64;
 inline constexpr std::uint32_t kLanes = 32;
-inline constexpr float kInverse255 = 1.0F / 255.0F;
 
 // All pointers may be unaligned. `near_values`, `far_values`, `values`, `out`: FP16.
 struct Q8Kernels {
@@ -33,17 +34,17 @@ struct Q8Kernels {
   // False where a value is Inf or NaN, or a code needs more than Q(x) (the reference: where no code
   // is a fixed point); then the outputs mean nothing.
   bool (*encode_lanes)(const std::byte* values, std::uint32_t rows, std::byte* near_values,
-                       std::byte* far_values, std::byte* codes);
+                       std::byte* far_values, std::byte* codes, float top);
   void (*decode_lanes)(const std::byte* codes, std::uint32_t rows, const std::byte* near_values,
-                       const std::byte* far_values, std::byte* out, bool streaming);
+                       const std::byte* far_values, std::byte* out, bool streaming, float top);
   // One group per token, in two halves of 32 values whose rows are `stride` bytes apart:
   // left[token][32], right[token][32], parameters[token], codes[token][64].
   bool (*encode_rows)(const std::byte* left, const std::byte* right, std::size_t stride,
                       std::uint32_t tokens, std::byte* near_values, std::byte* far_values,
-                      std::byte* codes);
+                      std::byte* codes, float top);
   void (*decode_rows)(const std::byte* codes, std::uint32_t tokens, const std::byte* near_values,
                       const std::byte* far_values, std::byte* left, std::byte* right,
-                      std::size_t stride, bool streaming);
+                      std::size_t stride, bool streaming, float top);
   // Orders streaming stores before what follows. `streaming` wants outputs aligned to 64 bytes.
   void (*fence)();
 };

@@ -41,9 +41,9 @@ struct Simd {
   static Float less_magnitude(Float a, Float b, Float if_less, Float otherwise) {
     return vbslq_f32(vcltq_f32(vabsq_f32(a), vabsq_f32(b)), if_less, otherwise);
   }
-  static Float inverse255(Float range) {
+  static Float inverse(float top, Float range) {
     const uint32x4_t zero = vceqzq_f32(range);
-    const uint32x4_t inverse = vreinterpretq_u32_f32(vdivq_f32(set1(255.0F), range));
+    const uint32x4_t inverse = vreinterpretq_u32_f32(vdivq_f32(set1(top), range));
     return vreinterpretq_f32_u32(vbicq_u32(inverse, zero));
   }
   static Float reduce_min(Float a) { return set1(vminvq_f32(a)); }

@@ -15,9 +15,9 @@ struct Group {
   float inverse = 0;
 };
 
-Group make_group(float near, float far) noexcept {
+Group make_group(float near, float far, float top) noexcept {
   const float range = far - near;
-  return {near, range * kInverse255, range == 0.0F ? 0.0F : 255.0F / range};
+  return {near, range * (1.0F / top), range == 0.0F ? 0.0F : top / range};
 }
 
 // Nearest even for 0 … 2^22: what is added leaves no fraction bits. NaN never gets here.
@@ -36,7 +36,7 @@ std::uint16_t reconstruct(const Group& group, std::uint32_t code) noexcept {
 // One group whose value i lies at values(i) and whose code goes to codes(i).
 template <class Values, class Codes>
 bool encode_group(std::uint32_t count, Values values, Codes codes, std::byte* near_value,
-                  std::byte* far_value) noexcept {
+                  std::byte* far_value, float top) noexcept {
   float low = half_to_float(load_half(values(0)));
   float high = low;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -51,7 +51,7 @@ bool encode_group(std::uint32_t count, Values values, Codes codes, std::byte* ne
   const float far = (from_high ? low : high) + 0.0F;
   store_half(near_value, float_to_half(near));
   store_half(far_value, float_to_half(far));
-  const Group group = make_group(near, far);
+  const Group group = make_group(near, far, top);
   for (std::uint32_t i = 0; i < count; ++i) {
     std::uint32_t code = quantise(group, half_to_float(load_half(values(i))));
     int steps = 0;
@@ -67,23 +67,23 @@ bool encode_group(std::uint32_t count, Values values, Codes codes, std::byte* ne
 }
 
 bool encode_lanes(const std::byte* values, std::uint32_t rows, std::byte* near_values,
-                  std::byte* far_values, std::byte* codes) {
+                  std::byte* far_values, std::byte* codes, float top) {
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
     const bool ok = encode_group(
         rows, [=](std::uint32_t row) { return values + 2 * (std::size_t{row} * kLanes + lane); },
         [=](std::uint32_t row) { return codes + (std::size_t{row} * kLanes + lane); },
-        near_values + 2 * lane, far_values + 2 * lane);
+        near_values + 2 * lane, far_values + 2 * lane, top);
     if (!ok) return false;
   }
   return true;
 }
 
 void decode_lanes(const std::byte* codes, std::uint32_t rows, const std::byte* near_values,
-                  const std::byte* far_values, std::byte* out, bool) {
+                  const std::byte* far_values, std::byte* out, bool, float top) {
   Group groups[kLanes];
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
     groups[lane] = make_group(half_to_float(load_half(near_values + 2 * lane)),
-                              half_to_float(load_half(far_values + 2 * lane)));
+                              half_to_float(load_half(far_values + 2 * lane)), top);
   }
   for (std::size_t i = 0; i < std::size_t{rows} * kLanes; ++i) {
     store_half(out + 2 * i, reconstruct(groups[i % kLanes], static_cast<std::uint32_t>(codes[i])));
@@ -92,7 +92,7 @@ void decode_lanes(const std::byte* codes, std::uint32_t rows, const std::byte* n
 
 bool encode_rows(const std::byte* left, const std::byte* right, std::size_t stride,
                  std::uint32_t tokens, std::byte* near_values, std::byte* far_values,
-                 std::byte* codes) {
+                 std::byte* codes, float top) {
   for (std::uint32_t token = 0; token < tokens; ++token) {
     const std::byte* const left_row = left + token * stride;
     const std::byte* const right_row = right + token * stride;
@@ -103,7 +103,7 @@ bool encode_rows(const std::byte* left, const std::byte* right, std::size_t stri
           return i < kLanes ? left_row + 2 * i : right_row + 2 * (i - kLanes);
         },
         [=](std::uint32_t i) { return row_codes + i; }, near_values + 2 * std::size_t{token},
-        far_values + 2 * std::size_t{token});
+        far_values + 2 * std::size_t{token}, top);
     if (!ok) return false;
   }
   return true;
@@ -111,10 +111,11 @@ bool encode_rows(const std::byte* left, const std::byte* right, std::size_t stri
 
 void decode_rows(const std::byte* codes, std::uint32_t tokens, const std::byte* near_values,
                  const std::byte* far_values, std::byte* left, std::byte* right, std::size_t stride,
-                 bool) {
+                 bool, float top) {
   for (std::uint32_t token = 0; token < tokens; ++token) {
-    const Group group = make_group(half_to_float(load_half(near_values + 2 * std::size_t{token})),
-                                   half_to_float(load_half(far_values + 2 * std::size_t{token})));
+    const Group group =
+        make_group(half_to_float(load_half(near_values + 2 * std::size_t{token})),
+                   half_to_float(load_half(far_values + 2 * std::size_t{token})), top);
     const std::byte* const row = codes + std::size_t{token} * kGroupValues;
     for (std::uint32_t i = 0; i < kLanes; ++i) {
       store_half(left + token * stride + 2 * i,

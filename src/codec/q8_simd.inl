@@ -1,7 +1,7 @@
 // The q8 kernels over a vector type `Simd`, which the including file defines in the same unnamed
 // namespace for its instruction set (no symbol of a newer instruction set may be shared):
 //   kWidth; Float, Int; set1, load (FP16 → FP32), store, stream (FP32 → FP16), add, sub, mul, min,
-//   max, less_magnitude(a, b, if_less, otherwise), inverse255(range) (0 where range is 0),
+//   max, less_magnitude(a, b, if_less, otherwise), inverse(top, range) (0 where range is 0),
 //   reduce_min, reduce_max, round (nearest even), through_half, codes_load, codes_store, to_float,
 //   all_wide(range, far) (|range| ≥ |far| / 2 and ≥ 2^-13 in every lane; false for NaN);
 //   Flags, flag(flags, scaled, code) (Inf, NaN), flag_change(flags, code, again), flagged(flags).
@@ -16,9 +16,9 @@ struct SimdGroup {
   Simd::Float inverse;
 };
 
-inline SimdGroup simd_group(Simd::Float near, Simd::Float far) {
+inline SimdGroup simd_group(Simd::Float near, Simd::Float far, float top) {
   const Simd::Float range = Simd::sub(far, near);
-  return {near, Simd::mul(range, Simd::set1(kInverse255)), Simd::inverse255(range)};
+  return {near, Simd::mul(range, Simd::set1(1.0F / top)), Simd::inverse(top, range)};
 }
 
 // The ends of a range as near and far; adding zero makes -0 and 0 one parameter.
@@ -73,7 +73,7 @@ inline void encode_row(const SimdGroup& group, const std::byte* left, const std:
 }
 
 inline bool encode_lanes(const std::byte* values, std::uint32_t rows, std::byte* near_values,
-                         std::byte* far_values, std::byte* codes) {
+                         std::byte* far_values, std::byte* codes, float top) {
   Simd::Flags flags{};
   for (std::uint32_t v = 0; v < kVectors; ++v) {
     const std::byte* const column = values + v * kVectorBytes;
@@ -89,7 +89,7 @@ inline bool encode_lanes(const std::byte* values, std::uint32_t rows, std::byte*
     order_ends(low, high, near, far);
     Simd::store(near_values + v * kVectorBytes, near);
     Simd::store(far_values + v * kVectorBytes, far);
-    const SimdGroup group = simd_group(near, far);
+    const SimdGroup group = simd_group(near, far, top);
     std::byte* const column_codes = codes + v * Simd::kWidth;
     if (surely_stable(near, far)) {
       encode_column<false>(group, column, rows, column_codes, flags);
@@ -113,11 +113,11 @@ inline void decode_vector(const SimdGroup& group, const std::byte* codes, std::b
 template <bool kStreaming>
 inline void decode_lanes_as(const std::byte* codes, std::uint32_t rows,
                             const std::byte* near_values, const std::byte* far_values,
-                            std::byte* out) {
+                            std::byte* out, float top) {
   SimdGroup groups[kVectors];
   for (std::uint32_t v = 0; v < kVectors; ++v) {
     groups[v] = simd_group(Simd::load(near_values + v * kVectorBytes),
-                           Simd::load(far_values + v * kVectorBytes));
+                           Simd::load(far_values + v * kVectorBytes), top);
   }
   for (std::uint32_t row = 0; row < rows; ++row) {
     for (std::uint32_t v = 0; v < kVectors; ++v) {
@@ -129,17 +129,17 @@ inline void decode_lanes_as(const std::byte* codes, std::uint32_t rows,
 }
 
 inline void decode_lanes(const std::byte* codes, std::uint32_t rows, const std::byte* near_values,
-                         const std::byte* far_values, std::byte* out, bool streaming) {
+                         const std::byte* far_values, std::byte* out, bool streaming, float top) {
   if (streaming) {
-    decode_lanes_as<true>(codes, rows, near_values, far_values, out);
+    decode_lanes_as<true>(codes, rows, near_values, far_values, out, top);
   } else {
-    decode_lanes_as<false>(codes, rows, near_values, far_values, out);
+    decode_lanes_as<false>(codes, rows, near_values, far_values, out, top);
   }
 }
 
 inline bool encode_rows(const std::byte* left, const std::byte* right, std::size_t stride,
                         std::uint32_t tokens, std::byte* near_values, std::byte* far_values,
-                        std::byte* codes) {
+                        std::byte* codes, float top) {
   Simd::Flags flags{};
   for (std::uint32_t token = 0; token < tokens; ++token) {
     Simd::Float low = Simd::load(left);
@@ -155,7 +155,7 @@ inline bool encode_rows(const std::byte* left, const std::byte* right, std::size
     order_ends(Simd::reduce_min(low), Simd::reduce_max(high), near, far);
     Simd::store_one(near_values + 2 * std::size_t{token}, near);
     Simd::store_one(far_values + 2 * std::size_t{token}, far);
-    const SimdGroup group = simd_group(near, far);
+    const SimdGroup group = simd_group(near, far, top);
     if (surely_stable(near, far)) {
       encode_row<false>(group, left, right, codes, flags);
     } else {
@@ -171,11 +171,11 @@ inline bool encode_rows(const std::byte* left, const std::byte* right, std::size
 template <bool kStreaming>
 inline void decode_rows_as(const std::byte* codes, std::uint32_t tokens,
                            const std::byte* near_values, const std::byte* far_values,
-                           std::byte* left, std::byte* right, std::size_t stride) {
+                           std::byte* left, std::byte* right, std::size_t stride, float top) {
   for (std::uint32_t token = 0; token < tokens; ++token) {
     const Simd::Float near = Simd::load_one(near_values + 2 * std::size_t{token});
     const Simd::Float far = Simd::load_one(far_values + 2 * std::size_t{token});
-    const Simd::Float step = Simd::mul(Simd::sub(far, near), Simd::set1(kInverse255));
+    const Simd::Float step = Simd::mul(Simd::sub(far, near), Simd::set1(1.0F / top));
     const SimdGroup group{near, step, step};
     for (std::uint32_t v = 0; v < kVectors; ++v) {
       decode_vector<kStreaming>(group, codes + v * Simd::kWidth, left + v * kVectorBytes);
@@ -191,10 +191,10 @@ inline void decode_rows_as(const std::byte* codes, std::uint32_t tokens,
 
 inline void decode_rows(const std::byte* codes, std::uint32_t tokens, const std::byte* near_values,
                         const std::byte* far_values, std::byte* left, std::byte* right,
-                        std::size_t stride, bool streaming) {
+                        std::size_t stride, bool streaming, float top) {
   if (streaming) {
-    decode_rows_as<true>(codes, tokens, near_values, far_values, left, right, stride);
+    decode_rows_as<true>(codes, tokens, near_values, far_values, left, right, stride, top);
   } else {
-    decode_rows_as<false>(codes, tokens, near_values, far_values, left, right, stride);
+    decode_rows_as<false>(codes, tokens, near_values, far_values, left, right, stride, top);
   }
 }

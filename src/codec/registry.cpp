@@ -1,12 +1,16 @@
 #include "codec/registry.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "codec/cachegen.h"
+#include "codec/entropy.h"
+#include "codec/lossless.h"
 #include "codec/none.h"
+#include "codec/packed.h"
+#include "codec/q4.h"
 #include "codec/q8.h"
 
 namespace mzcache::codec {
@@ -15,38 +19,50 @@ namespace {
 using CodecPointer = std::shared_ptr<const actors::KvCodec>;
 
 constexpr std::size_t kNameMax = 32;
-constexpr std::array<std::string_view, 7> kNotYetNames{"q4",   "cachegen", "entropy",   "packed",
-                                                       "zstd", "lz4",      "split-zstd"};
 
 Error bad_codec(std::string_view name, std::string context) {
   return {ErrorCode::kBadArgument, 0, "codec \"" + std::string(name) + "\"", std::move(context)};
 }
 
-template <class Codec>
-CodecFactory without_parameter(std::string_view name) {
-  return [name](std::string_view parameter) -> Result<CodecPointer> {
+template <class Codec, class... Arguments>
+CodecFactory without_parameter(std::string_view name, Arguments... arguments) {
+  return [name, arguments...](std::string_view parameter) -> Result<CodecPointer> {
     if (!parameter.empty()) {
       return bad_codec(name, "takes no parameter, \"" + std::string(parameter) + "\" was given");
     }
-    return CodecPointer(std::make_shared<Codec>());
+    return CodecPointer(std::make_shared<Codec>(arguments...));
   };
+}
+
+Result<CodecPointer> make_entropy(std::string_view parameter) {
+  using Preset = EntropyCodec::Preset;
+  if (parameter.empty()) return CodecPointer(std::make_shared<EntropyCodec>(Preset::kDefault));
+  if (parameter == "near") return CodecPointer(std::make_shared<EntropyCodec>(Preset::kNear));
+  if (parameter == "small") return CodecPointer(std::make_shared<EntropyCodec>(Preset::kSmall));
+  if (parameter == "free") return CodecPointer(std::make_shared<EntropyCodec>(Preset::kFree));
+  return bad_codec("entropy:" + std::string(parameter),
+                   "allowed: entropy, entropy:near, entropy:small, entropy:free");
 }
 
 struct Registry {
   std::mutex mutex;
   std::map<std::string, CodecFactory, std::less<>> factories{
+      {"cachegen", without_parameter<CacheGenCodec>("cachegen")},
+      {"entropy", make_entropy},
+      {"packed", without_parameter<PackedCodec>("packed")},
       {"none", without_parameter<NoneCodec>("none")},
       {"q8", without_parameter<Q8Codec>("q8")},
+      {"q4", without_parameter<Q4Codec>("q4")},
+      {"zstd", without_parameter<LosslessCodec>("zstd", LosslessCodec::Method::kZstd)},
+      {"lz4", without_parameter<LosslessCodec>("lz4", LosslessCodec::Method::kLz4)},
+      {"split-zstd",
+       without_parameter<LosslessCodec>("split-zstd", LosslessCodec::Method::kSplitZstd)},
   };
 };
 
 Registry& registry() {
   static Registry instance;
   return instance;
-}
-
-bool is_not_yet(std::string_view name) {
-  return std::find(kNotYetNames.begin(), kNotYetNames.end(), name) != kNotYetNames.end();
 }
 
 bool well_formed(std::string_view name) {
@@ -84,10 +100,6 @@ Result<CodecPointer> make_codec(std::string_view name) {
     }
   }
   if (factory) return factory(parameter);
-  if (is_not_yet(base)) {
-    return Error{ErrorCode::kNotYet, 0, "codec \"" + std::string(base) + "\"",
-                 "not built in this version"};
-  }
   std::string listing = "known codecs:";
   for (const std::string& known_name : codec_names()) listing += ' ' + known_name;
   return bad_codec(name, std::move(listing));
@@ -99,7 +111,6 @@ Result<void> register_codec(std::string_view name, CodecFactory factory) {
     return bad_codec(name, "a name is 1 to 32 lower-case letters, digits and '-'");
   }
   if (!factory) return bad_codec(name, "the factory is empty");
-  if (is_not_yet(name)) return bad_codec(name, "the name belongs to the library");
   Registry& known = registry();
   const std::scoped_lock lock(known.mutex);
   if (!known.factories.try_emplace(std::string(name), std::move(factory)).second) {

@@ -17,8 +17,7 @@ namespace mzcache::codec {
 using CodecFactory =
     std::function<Result<std::shared_ptr<const actors::KvCodec>>(std::string_view parameter)>;
 
-// kBadArgument for an unknown name (the message lists the known ones) or a bad parameter, kNotYet
-// for a name of the contract that this version does not build.
+// kBadArgument for an unknown name (the message lists the known ones) or a bad parameter.
 [[nodiscard]] Result<std::shared_ptr<const actors::KvCodec>> make_codec(std::string_view name);
 
 // Adds an embedder's codec. Names are lower-case letters, digits and '-', at most 32; kBadArgument

@@ -80,7 +80,11 @@ std::string read_file(const std::string& path) {
   std::ostringstream text;
   if (stream) text << stream.rdbuf();
   if (!stream || stream.bad()) {
-    throw Exception(Error{ErrorCode::kNotFound, errno, "read config", path});
+    throw Exception(Error{.code = ErrorCode::kNotFound,
+                          .native = errno,
+                          .operation = "read config",
+                          .context = path,
+                          .hint = "give a TOML file, or leave --config out for the defaults"});
   }
   return text.str();
 }

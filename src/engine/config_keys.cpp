@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/config_amounts.h"
+#include "engine/config_codecs.h"
 
 namespace mzcache::engine {
 namespace {
@@ -62,18 +63,26 @@ Verdict assign_size(std::uint64_t& target, const node& value) {
 }
 
 // "400MiB/s", or bytes per second as a number; 0: not given.
+Verdict assign_rate(double& target, const node& value) {
+  const auto number = number_of(value);
+  if (!number || *number < 0) return Verdict::kRefused;
+  target = *number;
+  return Verdict::kTaken;
+}
+
 Verdict assign_throughput(double& target, const node& value) {
-  if (const auto number = number_of(value)) {
-    if (*number < 0) return Verdict::kRefused;
-    target = *number;
-    return Verdict::kTaken;
-  }
+  if (number_of(value)) return assign_rate(target, value);
   const auto* text = value.as_string();
   if (text == nullptr) return Verdict::kRefused;
   auto rate = parse_rate(text->get());
   if (rate) target = static_cast<double>(*rate);
   return verdict(rate.ok());
 }
+
+constexpr const char* kCodecs =
+    "\"q8\", \"none\", \"q4\", \"entropy\", \"entropy:near\", \"entropy:small\", \"entropy:free\", "
+    "\"packed\", \"cachegen\", \"zstd\", \"lz4\", \"split-zstd\", or one that the application has "
+    "added";
 
 Verdict assign_text(std::string& target, const node& value) {
   const auto* text = value.as_string();
@@ -96,6 +105,13 @@ Verdict assign_choice(std::string& target, const node& value,
     return Verdict::kTaken;
   }
   return Verdict::kRefused;
+}
+
+Verdict assign_codec(Config& config, const node& value) {
+  const auto* text = value.as_string();
+  if (text == nullptr || !is_codec_name(text->get())) return Verdict::kRefused;
+  config.memory.codec = text->get();
+  return Verdict::kTaken;
 }
 
 // --- placement --------------------------------------------------------------------------------
@@ -244,7 +260,7 @@ constexpr std::string_view kSize = "a size such as \"512MiB\", or bytes";
 constexpr std::string_view kThroughput =
     "bytes per second, or a rate such as \"2.5GiB/s\"; 0: measured";
 
-constexpr std::array<ConfigKey, 38> kKeys = {{
+constexpr std::array<ConfigKey, 39> kKeys = {{
     {"placement.storage_reader", kOneWorker,
      [](Config& c, const node& v) {
        return assign_placement(c.placement.storage_reader, v, false);
@@ -262,8 +278,7 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
     {"placement.prefill", kOneWorker,
      [](Config& c, const node& v) { return assign_placement(c.placement.prefill, v, false); }},
 
-    {"memory.codec", "\"q8\" or \"none\"",
-     [](Config& c, const node& v) { return assign_choice(c.memory.codec, v, {"q8", "none"}); }},
+    {"memory.codec", kCodecs, assign_codec},
     {"memory.storage_codec", "\"none\"",
      [](Config& c, const node& v) {
        return assign_choice(c.memory.storage_codec, v, {"none"}, {"q8"});
@@ -297,7 +312,7 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
        return assign_choice(c.policy.paths, v, {"hybrid", "memory", "storage"});
      }},
     {"policy.recompute", kBoolean,
-     [](Config& c, const node& v) { return assign_bool_not_yet(c.policy.recompute, v, true); }},
+     [](Config& c, const node& v) { return assign_bool(c.policy.recompute, v); }},
     {"policy.cpu_price", "\"auto\" or a number from 0", assign_cpu_price},
     {"policy.resume_delay", "a time such as \"2s\" or \"500ms\", at most a day",
      assign_resume_delay},
@@ -328,16 +343,18 @@ constexpr std::array<ConfigKey, 38> kKeys = {{
      [](Config& c, const node& v) { return assign_throughput(c.profile.decode_bytes_per_s, v); }},
     {"profile.allocate_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.allocate_bytes_per_s, v); }},
+    {"profile.prefill_tokens_per_s", "a number from 0",
+     [](Config& c, const node& v) { return assign_rate(c.profile.prefill_tokens_per_s, v); }},
 
     {"device.name", kText, [](Config& c, const node& v) { return assign_text(c.device.name, v); }},
-    {"device.kernels", "\"auto\" or \"portable\"",
+    {"device.kernels", "\"auto\", \"portable\" or \"cpu\"",
      [](Config& c, const node& v) {
-       return assign_choice(c.device.kernels, v, {"auto", "portable"}, {"cpu"});
+       return assign_choice(c.device.kernels, v, {"auto", "portable", "cpu"});
      }},
     {"device.pin_workers", "\"auto\", true or false", assign_pin_workers},
-    {"device.activations", "\"auto\" or \"float\"",
+    {"device.activations", "\"auto\", \"float\" or \"int8\"",
      [](Config& c, const node& v) {
-       return assign_choice(c.device.activations, v, {"auto", "float"}, {"int8"});
+       return assign_choice(c.device.activations, v, {"auto", "float", "int8"});
      }},
 
     {"trace.file", kText, [](Config& c, const node& v) { return assign_text(c.trace.file, v); }},

@@ -43,6 +43,12 @@ void Coordinator::on(ResetContext&& request) noexcept {
   step();
 }
 
+void Coordinator::on(ArrangeRequest&& request) noexcept {
+  if (closed_) return request.done();
+  queue_.emplace_back(std::move(request));
+  step();
+}
+
 void Coordinator::on(GenerateRequest&& request) noexcept {
   if (closed_ || already_cancelled(request)) return refuse(std::move(request));
   queue_.emplace_back(std::move(request));
@@ -122,8 +128,10 @@ void Coordinator::refuse(Queued&& queued) {
     ending_.push_back(std::move(*turn));
   } else if (auto* restore = std::get_if<RestoreRequest>(&queued)) {
     restore->done(cancelled(), {});
+  } else if (auto* reset = std::get_if<ResetContext>(&queued)) {
+    reset->done(cancelled());
   } else {
-    std::get<ResetContext>(queued).done(cancelled());
+    std::get<ArrangeRequest>(queued).done();
   }
 }
 
@@ -233,6 +241,11 @@ void Coordinator::start(ResetContext&& request) {
   state_.lose_kv(*context);
   context->tokens.clear();
   request.done({});
+}
+
+void Coordinator::start(ArrangeRequest&& request) {
+  request.arrange(state_);
+  request.done();
 }
 
 void Coordinator::start(GenerateRequest&& request) {
@@ -446,6 +459,11 @@ void Coordinator::on(actors::ChunkCompressed&& message) noexcept {
 }
 
 void Coordinator::on(actors::ChunkWritten&& message) noexcept {
+  evicting_.on(message);
+  step();
+}
+
+void Coordinator::on(actors::ScratchReleased&& message) noexcept {
   evicting_.on(message);
   step();
 }

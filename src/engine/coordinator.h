@@ -35,13 +35,14 @@ class Coordinator {
  public:
   using Inbox = std::variant<
       // from outside
-      OpenContext, ResetContext, GenerateRequest, EvictRequest, RestoreRequest, StatusRequest,
-      CancelRequest, Shutdown, ResumePaused,
+      OpenContext, ResetContext, ArrangeRequest, GenerateRequest, EvictRequest, RestoreRequest,
+      StatusRequest, CancelRequest, Shutdown, ResumePaused,
       // restore
       actors::UnitsAllocated, actors::UnitReady, actors::UnitFailed, actors::RowsRead,
       actors::LayerComputed, actors::TokenReady,
       // evict
-      actors::ChunkCompressed, actors::ChunkWritten, actors::UnitsReleased>;
+      actors::ChunkCompressed, actors::ChunkWritten, actors::UnitsReleased,
+      actors::ScratchReleased>;
 
   explicit Coordinator(EngineState& state);
   // `self`: where its timer's messages come in.
@@ -52,6 +53,7 @@ class Coordinator {
 
   void on(OpenContext&& request) noexcept;
   void on(ResetContext&& request) noexcept;
+  void on(ArrangeRequest&& request) noexcept;
   void on(GenerateRequest&& request) noexcept;
   void on(EvictRequest&& request) noexcept;
   void on(RestoreRequest&& request) noexcept;
@@ -69,6 +71,7 @@ class Coordinator {
 
   void on(actors::ChunkCompressed&& message) noexcept;
   void on(actors::ChunkWritten&& message) noexcept;
+  void on(actors::ScratchReleased&& message) noexcept;
   void on(actors::UnitsReleased&& message) noexcept;
 
   // When everything was resident for the first time, and the first token; 0: not yet. Read these on
@@ -80,13 +83,14 @@ class Coordinator {
   enum class Activity { kIdle, kGenerating, kRestoring, kEvicting };
   // Why the work under way must end, the strongest last.
   enum class Interrupt { kNone, kEvict, kLost, kFailed, kCancelled };
-  using Queued = std::variant<GenerateRequest, RestoreRequest, ResetContext, Turn>;
+  using Queued = std::variant<GenerateRequest, RestoreRequest, ResetContext, ArrangeRequest, Turn>;
 
   void step();
   [[nodiscard]] bool start_next();
   void start(GenerateRequest&& request);
   void start(RestoreRequest&& request);
   void start(ResetContext&& request);
+  void start(ArrangeRequest&& request);
   void start(EvictRequest&& request);
   void start(Turn&& turn);
   void compute_slice();

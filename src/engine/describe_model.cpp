@@ -8,7 +8,9 @@
 
 #include "engine/describe_model_family.h"
 #include "engine/describe_model_keys.h"
+#include "engine/describe_model_rope.h"
 #include "engine/describe_model_units.h"
+#include "engine/describe_model_windows.h"
 #include "engine/gguf.h"
 #include "engine/gguf_text.h"
 #include "engine/gguf_types.h"
@@ -18,6 +20,7 @@ namespace {
 
 using actors::HeadDescription;
 using actors::LayerDescription;
+using actors::LayerTensor;
 using actors::TensorType;
 using actors::TensorView;
 
@@ -30,6 +33,10 @@ constexpr std::uint32_t kHeadDimMax = 4096;
 constexpr std::uint32_t kContextMax = 1U << 30;
 constexpr std::uint32_t kVocabularyMax = 1U << 24;
 
+// Keys (after "<architecture>.") that change the computation in ways no family here has.
+constexpr std::array<std::string_view, 5> kRefusedKeys = {
+    "expert_count", "attention.scale", "embedding_scale", "residual_scale", "logit_scale"};
+
 class Describer {
  public:
   Describer(const GgufFile& file, const ModelFamily& family) : file_(file), family_(family) {}
@@ -37,7 +44,8 @@ class Describer {
   Result<ModelDescription> run() {
     for (const GgufTensor& tensor : file_.tensors()) by_name_.emplace(tensor.name, &tensor);
     if (describe_file() && describe_sizes() && describe_rope() && describe_embedding() &&
-        describe_layers() && describe_head() && read_rope_factors() && check_all_used()) {
+        describe_layers() && describe_windows() && describe_head() && read_rope_factors() &&
+        check_all_used()) {
       return std::move(model_);
     }
     return std::move(error_);
@@ -52,6 +60,7 @@ class Describer {
   bool describe_file();
   bool describe_sizes();
   bool describe_rope();
+  bool describe_windows();
   bool describe_embedding();
   bool describe_layers();
   bool describe_layer(std::uint32_t index);
@@ -81,11 +90,13 @@ std::string shape_text(const std::vector<std::uint64_t>& dimensions) {
 }
 
 std::string Describer::wanted_tensors() const {
-  std::string text =
-      "token_embd.weight output_norm.weight output.weight (optional) "
-      "rope_freqs.weight (optional) blk.N.{";
+  std::string text = "token_embd.weight output_norm.weight";
+  if (!family_.always_tied) text += " output.weight (optional)";
+  if (family_.rope_factors) text += " rope_freqs.weight (optional)";
+  text += " blk.N.{";
   for (const LayerTensorSpec& spec : family_.layer_tensors) {
     text += (&spec == family_.layer_tensors.data() ? "" : " ") + std::string(spec.name);
+    if (spec.optional) text += " (optional)";
   }
   return text + "}";
 }
@@ -177,36 +188,30 @@ bool Describer::describe_sizes() {
   }
   model_.norm_epsilon = keys.positive("attention.layer_norm_rms_epsilon", 1.0, 1e-5F);
   model_.attention_scale = 1.0F / std::sqrt(static_cast<float>(model_.head_dim));
-  for (const std::string_view key : family_.refused_keys) keys.refuse(key);
+  if (model_.layers == family_.hidden_scale_layers) {
+    model_.attention_scale =
+        1.0F / std::sqrt(static_cast<float>(model_.hidden) / static_cast<float>(model_.heads));
+  }
+  model_.activation = family_.activation;
+  const auto softcap = [&keys](std::string_view key, std::optional<float> otherwise) {
+    if (otherwise) return keys.positive_or_zero(key, 1e6, *otherwise);
+    keys.refuse(key);
+    return 0.0F;
+  };
+  model_.attention_softcap = softcap("attn_logit_softcapping", family_.attention_softcap);
+  model_.logit_softcap = softcap("final_logit_softcapping", family_.logit_softcap);
+  for (const std::string_view key : kRefusedKeys) keys.refuse(key);
+  if (!family_.windows.supported) keys.refuse("attention.sliding_window");
   error_ = keys.error();
   return !keys.failed();
 }
 
 bool Describer::describe_rope() {
   ModelKeys keys(file_, family_.architecture);
-  model_.rope.pairing = family_.pairing;
-  model_.rope.dimensions = keys.size("rope.dimension_count", kHeadDimMax, model_.head_dim);
-  model_.rope.base = keys.positive("rope.freq_base", 1e12, 10000.0F);
-  if (model_.rope.dimensions % 2 != 0 || model_.rope.dimensions > model_.head_dim) {
-    keys.fail(ErrorCode::kBadFormat, "rope.dimension_count",
-              "value " + std::to_string(model_.rope.dimensions) +
-                  ", allowed are even numbers up to the head's " + std::to_string(model_.head_dim) +
-                  " dimensions");
-  }
-  const float linear = keys.positive("rope.scale_linear", 1e6, 1.0F);
-  if (linear != 1.0F) {
-    keys.fail(ErrorCode::kUnsupported, "rope.scale_linear",
-              "not supported yet; supported: absent or 1");
-  }
-  auto scaling = file_.text(std::string(family_.architecture) + ".rope.scaling.type");
-  if (!scaling) {
-    error_ = std::move(scaling).error();
-    return false;
-  }
-  if (scaling->has_value() && **scaling != "none") {
-    keys.fail(ErrorCode::kUnsupported, "rope.scaling.type",
-              "value " + quoted(**scaling) + " not supported yet; supported: absent or \"none\"");
-  }
+  RopeDescriptions ropes =
+      engine::describe_rope(keys, family_, model_.head_dim, model_.context_length);
+  model_.rope = std::move(ropes.all);
+  model_.windowed_rope = std::move(ropes.windowed);
   error_ = keys.error();
   return !keys.failed();
 }
@@ -225,8 +230,10 @@ bool Describer::describe_embedding() {
   const GgufTensor* tensor = find("token_embd.weight", rows, model_.hidden);
   if (tensor == nullptr) return false;
   model_.vocabulary = static_cast<std::uint32_t>(rows);
-  model_.embedding = {static_cast<TensorType>(tensor->type), tensor->file_offset,
-                      tensor->bytes / rows, model_.vocabulary, 1.0F};
+  model_.embedding = {
+      static_cast<TensorType>(tensor->type), tensor->file_offset, tensor->bytes / rows,
+      model_.vocabulary,
+      family_.scaled_embedding ? std::sqrt(static_cast<float>(model_.hidden)) : 1.0F};
   return true;
 }
 
@@ -241,17 +248,20 @@ bool Describer::describe_layers() {
 bool Describer::describe_layer(std::uint32_t index) {
   const std::string prefix = "blk." + std::to_string(index) + ".";
   std::vector<const GgufTensor*> tensors;
+  std::vector<LayerTensor> kinds;
   for (const LayerTensorSpec& spec : family_.layer_tensors) {
+    const std::string name = prefix + spec.name;
+    if (spec.optional && by_name_.find(name) == by_name_.end()) continue;
     const GgufTensor* tensor =
-        find(prefix + spec.name, tensor_size(spec.rows, model_), tensor_size(spec.columns, model_));
+        find(name, tensor_size(spec.rows, model_), tensor_size(spec.columns, model_));
     if (tensor == nullptr) return false;
     tensors.push_back(tensor);
+    kinds.push_back(spec.tensor);
   }
   UnitPlacement placement = place_unit(tensors, file_.file_bytes());
   LayerDescription layer;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    layer.tensors[static_cast<std::size_t>(family_.layer_tensors[i].tensor)] =
-        view(*tensors[i], placement);
+    layer.tensors[static_cast<std::size_t>(kinds[i])] = view(*tensors[i], placement);
   }
   layer.unit_bytes = placement.unit_bytes;
   layer.tensor_bytes = placement.tensor_bytes;
@@ -260,9 +270,16 @@ bool Describer::describe_layer(std::uint32_t index) {
   return true;
 }
 
+bool Describer::describe_windows() {
+  ModelKeys keys(file_, family_.architecture);
+  engine::describe_windows(keys, family_, model_.layer);
+  error_ = keys.error();
+  return !keys.failed();
+}
+
 bool Describer::describe_head() {
   HeadDescription& head = model_.head;
-  head.tied = by_name_.find("output.weight") == by_name_.end();
+  head.tied = family_.always_tied || by_name_.find("output.weight") == by_name_.end();
   const GgufTensor* norm = find("output_norm.weight", 1, model_.hidden);
   if (norm == nullptr) return false;
   const GgufTensor* output =
@@ -279,7 +296,7 @@ bool Describer::describe_head() {
 
 bool Describer::read_rope_factors() {
   const std::string name = "rope_freqs.weight";
-  if (by_name_.find(name) == by_name_.end()) return true;
+  if (!family_.rope_factors || by_name_.find(name) == by_name_.end()) return true;
   const std::uint32_t count = model_.rope.dimensions / 2;
   const GgufTensor* tensor = find(name, 1, count);
   if (tensor == nullptr) return false;
@@ -295,7 +312,8 @@ bool Describer::read_rope_factors() {
                                            std::to_string(factor) +
                                            ", allowed are numbers above 0");
   }
-  model_.rope.factors = std::move(factors);
+  apply_factors(model_.rope, factors);
+  if (model_.windowed_rope) apply_factors(*model_.windowed_rope, factors);
   return true;
 }
 

@@ -1,5 +1,7 @@
 #include "engine/engine_state.h"
 
+#include <algorithm>
+
 namespace mzcache::engine {
 
 using actors::UnitId;
@@ -19,14 +21,18 @@ void EngineState::learn(const RestoreReport& report) {
   if (report.overlap_percent < kBusyPercentMin && report.overlap_percent > kAlonePercentMax) return;
   const DeviceLoad load =
       report.overlap_percent >= kBusyPercentMin ? DeviceLoad::kBusy : DeviceLoad::kAlone;
-  rates.add(RestoreStage::kRead, load, static_cast<double>(report.bytes_read),
-            report.read_ms / 1e3);
+  rates.add(RestoreStage::kReadModel, load,
+            static_cast<double>(report.bytes_read - report.swap_bytes_read),
+            (report.read_ms - report.swap_read_ms) / 1e3);
+  rates.add(RestoreStage::kReadSwap, load, static_cast<double>(report.swap_bytes_read),
+            report.swap_read_ms / 1e3);
   rates.add(RestoreStage::kDecode, load, static_cast<double>(report.bytes_decoded),
             report.decode_ms / 1e3 / options.decompressors);
   rates.add(RestoreStage::kAllocate, load, static_cast<double>(report.bytes_allocated),
             report.allocate_ms / 1e3 / options.allocators);
   const StageRates alone = rates.rates(DeviceLoad::kAlone);
-  if (alone.read > 0) profile.read_bytes_per_s = alone.read;
+  if (alone.model_read > 0) profile.model_read_bytes_per_s = alone.model_read;
+  if (alone.swap_read > 0) profile.swap_read_bytes_per_s = alone.swap_read;
   if (alone.decode > 0) profile.decode_bytes_per_s = alone.decode;
   if (alone.allocate > 0) profile.allocate_bytes_per_s = alone.allocate;
 }
@@ -58,6 +64,30 @@ void EngineState::trim_chunks(Context& context, std::uint32_t chunks) {
   residency.set_chunks(context.id, chunks);
 }
 
+std::uint64_t EngineState::free_unseen(const Context& context, std::uint64_t bytes) {
+  std::vector<UnitId> gone;
+  std::uint64_t freed = 0;
+  for (std::uint32_t layer = model.layers; layer-- > 0;) {
+    const std::uint32_t seen_from = std::min(
+        context.chunks, model.layer[layer].first_visible(context.next_position()) / chunk_tokens());
+    for (std::uint32_t chunk = 0; chunk < seen_from && freed < bytes; ++chunk) {
+      const UnitId unit = actors::kv_unit(context.id, layer, chunk);
+      const UnitRecord& record = residency[unit];
+      if (record.unseen || record.moving) continue;
+      residency.set_unseen(unit);
+      if (!record.resident) continue;
+      gone.push_back(unit);
+      freed += model.chunk_bytes();
+    }
+  }
+  if (!gone.empty()) release(gone);
+  return freed;
+}
+
+void EngineState::free_unseen(const Context& context) {
+  if (options.free_out_of_window) free_unseen(context, ~std::uint64_t{0});
+}
+
 void EngineState::lose_kv(Context& context) {
   context.kv_tokens = 0;
   trim_chunks(context, 0);
@@ -65,11 +95,8 @@ void EngineState::lose_kv(Context& context) {
 
 std::uint64_t EngineState::memory_swap_budget() const noexcept {
   if (options.memory_swap_max_bytes > 0) return options.memory_swap_max_bytes;
-  std::uint64_t chunks = 0;
-  for (const auto& [id, context] : cache.contexts()) chunks += context.chunks;
-  return static_cast<std::uint64_t>(
-      static_cast<double>(chunks * model.layers * model.chunk_bytes()) *
-      options.memory_swap_max_percent / 100.0);
+  return static_cast<std::uint64_t>(static_cast<double>(residency.kv_bytes()) *
+                                    options.memory_swap_max_percent / 100.0);
 }
 
 }  // namespace mzcache::engine

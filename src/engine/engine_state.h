@@ -34,7 +34,11 @@ struct EngineOptions {
   // units before the first layer.
   bool allocate_first = false;
   bool compute_last = false;
+  // Layers are launched one by one even where everything is resident, as during a restore.
+  bool separate_launches = false;
   std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks
+  // Chunks behind every window are freed at once; else not before memory is asked for.
+  bool free_out_of_window = true;
   actors::Nanoseconds resume_delay{2'000'000'000};
 };
 
@@ -50,12 +54,24 @@ struct PipelinePorts {
   std::vector<actors::Port<actors::ReleaseUnits>> release;
   actors::Port<actors::ReadRows> read_rows;
   actors::Port<actors::ReadUnit> read_unit;  // only for units that were allocated first
-  std::vector<actors::Port<actors::DecodeChunk>> decode;
+  std::vector<actors::Port<actors::DecodeChunk>> decode;  // the same
+  std::vector<actors::Port<actors::AllocateUnits>> decode_run;
   std::vector<actors::Port<actors::CompressChunk>> compress;
   actors::Port<actors::WriteChunk> write;
+  actors::Port<actors::WritesOver> writes_over;
   actors::Port<actors::ComputeTokens> compute;
   actors::Port<actors::LayerReady> layer_ready;
   actors::Port<actors::StopCompute> stop_compute;
+  actors::Port<actors::ReleaseScratch> release_scratch;
+};
+
+// Is told of every slice that was computed, on the coordinator's thread, while the device is at
+// rest.
+class SliceObserver {
+ public:
+  virtual ~SliceObserver() = default;
+  virtual void computed(std::uint32_t context, std::uint32_t first_position,
+                        std::uint32_t token_count) noexcept = 0;
 };
 
 struct EngineState {
@@ -66,10 +82,10 @@ struct EngineState {
       : model(description),
         memory(shared),
         codec(kv_codec),
-        planner(eviction_planner),
+        planner(&eviction_planner),
         profile(restore_profile),
-        rates({restore_profile.read_bytes_per_s, restore_profile.decode_bytes_per_s,
-               restore_profile.allocate_bytes_per_s}),
+        rates({restore_profile.model_read_bytes_per_s, restore_profile.swap_read_bytes_per_s,
+               restore_profile.decode_bytes_per_s, restore_profile.allocate_bytes_per_s}),
         clock(engine_clock),
         options(engine_options),
         swap(shared),
@@ -79,13 +95,14 @@ struct EngineState {
   const actors::ModelDescription& model;
   actors::SharedMemory& memory;
   const actors::KvCodec& codec;
-  const EvictionPlanner& planner;
+  const EvictionPlanner* planner;  // benchmarks change it, while nothing moves
   RestoreProfile profile;
   RateHistory rates;  // what restores achieve, against the profile
   const actors::Clock& clock;
-  const EngineOptions options;
+  EngineOptions options;  // the same
   PipelinePorts ports;
-  Timer* timer = nullptr;  // outlives the actors
+  Timer* timer = nullptr;             // outlives the actors
+  SliceObserver* observer = nullptr;  // the same; may be null
 
   KvCache cache;
   MemorySwap swap;
@@ -101,6 +118,11 @@ struct EngineState {
   void release(const std::vector<actors::UnitId>& units);
   // The context's chunks end here: memory and forms of the rest are given up.
   void trim_chunks(Context& context, std::uint32_t chunks);
+  // Chunks that no position to come looks at are given up, the last layer's first, until `bytes`
+  // of them leave memory. Returns how many did.
+  std::uint64_t free_unseen(const Context& context, std::uint64_t bytes);
+  // The same with all of them, where the options say so.
+  void free_unseen(const Context& context);
   // Nothing of the context's KV is left; its tokens are.
   void lose_kv(Context& context);
   // A restore is over: where it and those before it show that the profile is wrong, it follows.

@@ -22,8 +22,10 @@ constexpr std::uint64_t kEncodedOnWay = actors::kSegmentBytes / 2;
 // requests would hold.
 constexpr std::uint64_t kRawOnWay = std::uint64_t{8} << 20;
 
-// Memory is given back in pieces of this size: neighbours leave in one call to the system.
-constexpr std::uint64_t kReleaseBytes = std::uint64_t{768} << 10;
+// Memory is given back in pieces of this size, and a layer's neighbours in one call to the system
+// where they come to the smaller one: cutting a huge page costs far more than giving it back whole.
+constexpr std::uint64_t kReleaseBytes = std::uint64_t{5} << 19;
+constexpr std::uint64_t kReleaseLayerBytes = std::uint64_t{1} << 20;
 
 // Bytes a follow-up plan asks for at least.
 constexpr std::uint64_t kLittle = std::uint64_t{16} << 10;
@@ -43,8 +45,12 @@ void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted,
   accepted_ = accepted;
   deadline_ = deadline.count() > 0 ? accepted + deadline : actors::Nanoseconds{0};
   held_at_start_ = state_.residency.held_bytes();
-  swap_at_start_ = state_.swap.held_bytes();
-  pss_at_start_.reset();
+  // Encoded forms kept beside resident chunks come on top of the footprint, and go with it.
+  wanted_bytes_ =
+      bytes < state_.residency.footprint_bytes() ? bytes : std::max(bytes, held_at_start_);
+  resident_at_start_ = state_.memory.resident_set_bytes();
+  room_first_ = false;
+  wrote_ = false;
   memory_closed_ = state_.options.lossless_only;
   storage_closed_ = false;
   to_compress_.clear();
@@ -52,14 +58,8 @@ void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted,
   write_encoded_.clear();
   free_of_work_.clear();
   gone_.clear();
-}
-
-// What the process holds before anything leaves. Asking the system takes about as long as encoding
-// some ten chunks, so the first of them are on their way by then; only segments of the in-memory
-// swap can have come or gone until here.
-void Evicting::measure_start() {
-  if (pss_at_start_) return;
-  pss_at_start_ = state_.memory.process_bytes() + swap_at_start_ - state_.swap.held_bytes();
+  scratch_on_way_ = bytes > 0;
+  if (scratch_on_way_) state_.ports.release_scratch.send({});
 }
 
 std::uint64_t Evicting::freed() const noexcept {
@@ -73,22 +73,21 @@ bool Evicting::work_under_way() const noexcept {
 
 bool Evicting::advance() {
   for (;;) {
-    if (compressing_.empty() || gone_.size() * state_.model.chunk_bytes() >= kReleaseBytes) {
-      release_gone();
-    }
-    if (!late()) launch();
+    if (compressing_.empty() || gone_bytes() >= kReleaseBytes) release_gone();
     if (!free_of_work_.empty()) {
-      measure_start();
+      // Encoding waits for it: memory that was just given back is there at once for the in-memory
+      // swap, where other memory may first have to be found and cleared.
+      room_first_ = true;
       state_.release(free_of_work_);
       free_of_work_.clear();
     }
-    if (late() && !work_under_way()) {
-      measure_start();
-      drop_what_is_late();
-    }
+    if (state_.releases_pending == 0) room_first_ = false;
+    if (!late()) launch();
+    if (late() && !work_under_way()) drop_what_is_late();
     if (work_under_way()) return false;
     if (!to_compress_.empty() || !to_write_.empty()) continue;  // a path was closed meanwhile
-    if (freed() >= report_.requested_bytes || !make_plan()) {
+    if (freed() >= wanted_bytes_ || !make_plan()) {
+      if (scratch_on_way_) return false;
       finish();
       return true;
     }
@@ -101,14 +100,13 @@ bool Evicting::advance() {
 std::uint64_t Evicting::still_wanted() const noexcept {
   const std::uint64_t in_use = state_.residency.resident_bytes() + state_.swap.used_bytes();
   const std::uint64_t gone = in_use < held_at_start_ ? held_at_start_ - in_use : 0;
-  if (gone + kLittle < report_.requested_bytes) return report_.requested_bytes - gone;
+  if (gone + kLittle < wanted_bytes_) return wanted_bytes_ - gone;
   if (state_.residency.resident_bytes() == 0) {
     return std::max(kLittle, state_.swap.lowest_segment_bytes());
   }
   const std::uint64_t chunk = state_.model.chunk_bytes();
   const std::uint64_t encoded = expected_encoded_bytes();
-  const std::uint64_t missing =
-      report_.requested_bytes - std::min(freed(), report_.requested_bytes);
+  const std::uint64_t missing = wanted_bytes_ - std::min(freed(), wanted_bytes_);
   const std::uint64_t room = state_.swap.held_bytes() - state_.swap.used_bytes();
   const std::uint64_t chunks = encoded < chunk ? std::min(missing / chunk, room / encoded) : 0;
   return std::max(kLittle, chunks * (chunk - encoded));
@@ -130,15 +128,31 @@ PlannerInput Evicting::planner_input() const {
   const std::uint64_t used = state_.swap.used_bytes();
   input.memory_swap_free = memory_closed_ || used >= budget ? 0 : budget - used;
   if (storage_closed_) input.storage_free = 0;
+  for (const auto& [id, context] : state_.cache.contexts()) {
+    input.contexts.push_back(
+        {id, context.kv_tokens, state_.chunk_tokens(), state_.model.has_windows()});
+  }
   return input;
 }
 
+// Chunks that nothing will look at again go before anything is planned: they cost nothing.
+bool Evicting::free_unseen() {
+  std::uint64_t freed_now = 0;
+  for (const auto& [id, context] : state_.cache.contexts()) {
+    const std::uint64_t wanted = wanted_bytes_ - std::min(freed(), wanted_bytes_);
+    if (freed_now >= wanted) break;
+    freed_now += state_.free_unseen(context, wanted - freed_now);
+  }
+  return freed_now > 0;
+}
+
 bool Evicting::make_plan() {
-  EvictionPlan plan = state_.planner.plan(planner_input(), still_wanted());
+  if (free_unseen()) return true;
+  EvictionPlan plan = state_.planner->plan(planner_input(), still_wanted());
   const bool dropped = drop_kept_forms(plan);
   if (dropped) {
-    if (freed() >= report_.requested_bytes) return true;
-    plan = state_.planner.plan(planner_input(), still_wanted());
+    if (freed() >= wanted_bytes_) return true;
+    plan = state_.planner->plan(planner_input(), still_wanted());
   }
   return take_steps(plan) || dropped;
 }
@@ -158,9 +172,31 @@ bool Evicting::drop_kept_forms(const EvictionPlan& plan) {
   return dropped;
 }
 
-bool Evicting::take_steps(const EvictionPlan& plan) {
-  bool dropped = false;
+// Chunks that are computed again when they are needed: the context's KV ends before the first of
+// them.
+bool Evicting::drop_recomputed(const EvictionPlan& plan) {
+  std::map<std::uint32_t, std::uint32_t> ends;  // context → chunks left
   for (const EvictionStep& step : plan.steps) {
+    if (step.stage != EvictionStage::kRecompute) continue;
+    ++report_.units.kv_dropped;
+    const auto [end, first] = ends.emplace(step.unit.context, step.unit.chunk);
+    if (!first) end->second = std::min(end->second, step.unit.chunk);
+  }
+  for (const auto& [id, chunks] : ends) {
+    Context& context = *state_.cache.find(id);
+    // Chunks that windows have left behind are gone: nothing can begin after them.
+    const std::uint32_t kept = state_.model.has_windows() ? 0 : chunks;
+    context.kv_tokens = std::min(context.kv_tokens, kept * state_.chunk_tokens());
+    state_.trim_chunks(context, kept);
+    room_first_ = true;
+  }
+  return !ends.empty();
+}
+
+bool Evicting::take_steps(const EvictionPlan& plan) {
+  bool dropped = drop_recomputed(plan);
+  for (const EvictionStep& step : plan.steps) {
+    if (step.stage == EvictionStage::kRecompute) continue;
     UnitRecord& record = state_.residency[step.unit];
     if (record.moving) continue;
     record.moving = true;
@@ -212,7 +248,9 @@ void Evicting::drop_what_is_late() {
   write_encoded_.clear();
   for (const std::uint32_t id : late) {
     Context& context = *state_.cache.find(id);
-    report_.units.kv_dropped += context.chunks * state_.model.layers;
+    state_.residency.for_each([&](UnitId unit, const UnitRecord&) {
+      if (unit.kind == UnitKind::kKv && unit.context == id) ++report_.units.kv_dropped;
+    });
     state_.lose_kv(context);
   }
 }
@@ -235,11 +273,11 @@ std::size_t Evicting::write_window() const noexcept {
 
 void Evicting::launch() {
   // Memory that is still to be given back counts: the swap must not grow ahead of it.
-  while (!to_compress_.empty() &&
+  while (!room_first_ && !to_compress_.empty() &&
          compressing_.size() + state_.releases_pending < compress_window()) {
     const UnitId unit = to_compress_.front();
     to_compress_.pop_front();
-    launch_compress(unit);
+    launch_compress(unit, likely_encoded_bytes(unit));
   }
   while (!to_write_.empty() && writing_.size() < write_window()) {
     const EvictionStep step = to_write_.front();
@@ -248,13 +286,27 @@ void Evicting::launch() {
   }
 }
 
-void Evicting::launch_compress(UnitId unit) {
+std::uint32_t Evicting::tokens_of(UnitId unit) const {
   const Context& context = state_.cache.contexts().at(unit.context);
-  const std::uint32_t tokens =
-      std::max(1U, context.tokens_in_chunk(unit.chunk, state_.chunk_tokens()));
+  return std::max(1U, context.tokens_in_chunk(unit.chunk, state_.chunk_tokens()));
+}
+
+// Slots are cut to what chunks have taken so far, not to the most one could take: several are on
+// their way at once, and what each gives back would be holes. One that does not fit is encoded
+// again.
+std::uint64_t Evicting::likely_encoded_bytes(UnitId unit) const {
+  const std::uint32_t tokens = tokens_of(unit);
+  const actors::ChunkLayout& layout = state_.model.chunk_layout();
+  std::uint64_t bytes = state_.codec.typical_bytes(layout, tokens);
+  if (tokens == state_.chunk_tokens()) bytes = std::max(bytes, encoded_most_);
+  return std::min(bytes, state_.codec.bound(layout, tokens));
+}
+
+void Evicting::launch_compress(UnitId unit, std::uint64_t room) {
+  const std::uint32_t tokens = tokens_of(unit);
   Result<MemorySwap::Slot> slot =
       memory_closed_ ? Result<MemorySwap::Slot>(Error{ErrorCode::kNoMemory, 0, "", ""})
-                     : state_.swap.push(state_.codec.bound(state_.model.chunk_layout(), tokens));
+                     : state_.swap.push(room);
   if (!slot) {
     memory_closed_ = true;
     write_encoded_.erase(unit);
@@ -285,9 +337,13 @@ void Evicting::launch_write(const EvictionStep& step) {
   writing_.emplace(step.unit, form);
   actors::WriteChunk message;
   message.unit = step.unit;
-  if (form.encoded) message.encoded = state_.swap.bytes(record.compressed->slot);
+  if (form.encoded) {
+    message.encoded = state_.swap.bytes(record.compressed->slot);
+    message.checksum = record.compressed->checksum;
+  }
   message.file_offset = form.offset;
   message.grow_to = state_.slots.file_bytes();
+  wrote_ = true;
   state_.ports.write.send(message);
 }
 
@@ -296,25 +352,28 @@ void Evicting::on(const actors::ChunkCompressed& message) {
   if (found == compressing_.end()) return;
   MemorySwap::Slot slot = found->second;
   compressing_.erase(found);
+  const std::uint32_t tokens = tokens_of(message.unit);
   if (message.error.code != ErrorCode::kOk) {
     UnitRecord& record = state_.residency[message.unit];
     state_.swap.pop(slot);
+    const std::uint64_t bound = state_.codec.bound(state_.model.chunk_layout(), tokens);
+    if (slot.bytes < bound) return launch_compress(message.unit, bound);
     memory_closed_ = true;
     write_encoded_.erase(message.unit);
     record.moving = false;
     return;
   }
   state_.swap.shrink(slot, message.encoded_bytes);
-  const Context& context = state_.cache.contexts().at(message.unit.context);
-  const std::uint32_t tokens = context.tokens_in_chunk(message.unit.chunk, state_.chunk_tokens());
-  state_.residency.set_compressed(message.unit, {slot, message.checksum, std::max(1U, tokens)});
+  state_.residency.set_compressed(message.unit, {slot, message.checksum, tokens});
   if (tokens == state_.chunk_tokens()) {
+    encoded_most_ = std::max(encoded_most_, message.encoded_bytes);
     const double ratio = static_cast<double>(message.encoded_bytes) /
                          static_cast<double>(state_.model.chunk_bytes());
     ++encoded_chunks_;
     encoded_ratio_ += (ratio - encoded_ratio_) / static_cast<double>(encoded_chunks_);
   }
   report_.bytes_encoded += state_.model.chunk_bytes();
+  report_.bytes_compressed += message.encoded_bytes;
   ++report_.units.kv_compressed;
   let_go(message.unit);
   if (write_encoded_.erase(message.unit) > 0) {
@@ -350,25 +409,31 @@ void Evicting::on(const actors::ChunkWritten& message) {
   let_go(message.unit);
 }
 
-void Evicting::let_go(UnitId unit) { gone_.push_back(unit); }
+std::uint64_t Evicting::gone_bytes() const noexcept {
+  return gone_.size() * state_.model.chunk_bytes();
+}
+
+void Evicting::let_go(UnitId unit) {
+  const bool layer_ends = !gone_.empty() && gone_.front().layer != unit.layer;
+  if (layer_ends && gone_bytes() >= kReleaseLayerBytes) release_gone();
+  gone_.push_back(unit);
+}
 
 void Evicting::release_gone() {
   if (gone_.empty()) return;
-  measure_start();
   state_.release(gone_);
   gone_.clear();
 }
 
 void Evicting::finish() {
+  if (wrote_) state_.ports.writes_over.send({});
   report_.ms = to_ms(state_.clock.now() - accepted_);
-  measure_start();
   report_.freed_bytes = freed();
   report_.all_there_is = report_.freed_bytes < report_.requested_bytes;
   report_.remaining_percent = state_.residency.totals().remaining_percent;
-  const std::uint64_t pss = state_.memory.process_bytes();
-  report_.pss_drop_bytes =
-      static_cast<std::int64_t>(*pss_at_start_) - static_cast<std::int64_t>(pss);
-  const EvictionPlan nothing = state_.planner.plan(planner_input(), 0);
+  report_.pss_drop_bytes = static_cast<std::int64_t>(resident_at_start_) -
+                           static_cast<std::int64_t>(state_.memory.resident_set_bytes());
+  const EvictionPlan nothing = state_.planner->plan(planner_input(), 0);
   report_.restore_memory_ms = nothing.restore_memory_s * 1e3;
   report_.restore_storage_ms = nothing.restore_storage_s * 1e3;
 }

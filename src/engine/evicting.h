@@ -30,6 +30,7 @@ class Evicting {
 
   void on(const actors::ChunkCompressed& message);
   void on(const actors::ChunkWritten& message);
+  void on(const actors::ScratchReleased&) noexcept { scratch_on_way_ = false; }
 
   [[nodiscard]] const EvictReport& report() const noexcept { return report_; }
 
@@ -39,17 +40,21 @@ class Evicting {
   [[nodiscard]] PlannerInput planner_input() const;
   [[nodiscard]] std::uint64_t still_wanted() const noexcept;
   [[nodiscard]] std::uint64_t expected_encoded_bytes() const noexcept;
+  [[nodiscard]] bool free_unseen();
   [[nodiscard]] bool drop_kept_forms(const EvictionPlan& plan);
   [[nodiscard]] bool take_steps(const EvictionPlan& plan);
+  [[nodiscard]] bool drop_recomputed(const EvictionPlan& plan);
   [[nodiscard]] bool late() const noexcept;
   void drop_what_is_late();
   [[nodiscard]] bool work_under_way() const noexcept;
   [[nodiscard]] std::size_t compress_window() const noexcept;
   [[nodiscard]] std::size_t write_window() const noexcept;
   void launch();
-  void launch_compress(actors::UnitId unit);
+  [[nodiscard]] std::uint32_t tokens_of(actors::UnitId unit) const;
+  [[nodiscard]] std::uint64_t likely_encoded_bytes(actors::UnitId unit) const;
+  void launch_compress(actors::UnitId unit, std::uint64_t room);
   void launch_write(const EvictionStep& step);
-  void measure_start();
+  [[nodiscard]] std::uint64_t gone_bytes() const noexcept;
   void let_go(actors::UnitId unit);
   void release_gone();
   void finish();
@@ -58,9 +63,12 @@ class Evicting {
   EvictReport report_;
   actors::Nanoseconds accepted_{0};
   actors::Nanoseconds deadline_{0};  // point in time; 0: none
+  std::uint64_t wanted_bytes_ = 0;   // as asked; where that is the footprint, all that is held
   std::uint64_t held_at_start_ = 0;
-  std::uint64_t swap_at_start_ = 0;
-  std::optional<std::uint64_t> pss_at_start_;
+  std::uint64_t resident_at_start_ = 0;  // of the process
+  bool room_first_ = false;              // encoding waits for memory on its way back
+  bool wrote_ = false;                   // the writer holds staging
+  bool scratch_on_way_ = false;          // back to the system
   bool memory_closed_ = false;
   bool storage_closed_ = false;
   std::deque<actors::UnitId> to_compress_;
@@ -73,6 +81,7 @@ class Evicting {
   std::size_t next_compressor_ = 0;
   double encoded_ratio_ = 0;  // running mean of encoded ÷ raw bytes, 0: none yet
   std::uint64_t encoded_chunks_ = 0;
+  std::uint64_t encoded_most_ = 0;  // bytes of the largest encoded full chunk
 };
 
 }  // namespace mzcache::engine

@@ -37,20 +37,27 @@ Error Generating::begin(GenerateRequest request) {
   if (request.make_tokens) request.tokens = request.make_tokens(context->tokens);
   const std::size_t after = context->tokens.size() + request.tokens.size();
   if (after > context->tokens_max) {
-    return {ErrorCode::kContextFull, 0, "generate",
-            std::to_string(after) + " tokens, the context holds " +
-                std::to_string(context->tokens_max)};
+    return {.code = ErrorCode::kContextFull,
+            .native = 0,
+            .operation = "generate",
+            .context = std::to_string(after) + " tokens, the context holds " +
+                       std::to_string(context->tokens_max),
+            .hint = "give it more (context_tokens, -c) or less to read"};
   }
   if (request.tokens.empty()) return {ErrorCode::kBadArgument, 0, "generate", "no tokens"};
   for (const Token token : request.tokens) {
     if (token < 0 || static_cast<std::uint32_t>(token) >= state_.model.embedding.rows) {
       return {ErrorCode::kBadArgument, 0, "generate",
               "token " + std::to_string(token) + " is not in the vocabulary of " +
-                  std::to_string(state_.model.embedding.rows)};
+                  std::to_string(state_.model.embedding.rows),
+              "tokens"};
     }
   }
   Turn turn;
   turn.start = context->tokens.size();
+  // All but the token said last was computed in its turn; what an eviction dropped since is not.
+  turn.recomputed = context->kv_tokens + 1 < turn.start;
+  context->taken_back_to = static_cast<std::uint32_t>(turn.start);
   context->tokens.insert(context->tokens.end(), request.tokens.begin(), request.tokens.end());
   turn.result.answer.prompt_tokens = static_cast<std::uint32_t>(request.tokens.size());
   turn.begun = state_.clock.now();
@@ -69,6 +76,7 @@ void Generating::trim(Context& context) {
 Turn Generating::pause() {
   trim(*state_.cache.find(turn_->request.context));
   slice_waits_ = false;
+  turn_->computed = state_.cache.find(turn_->request.context)->kv_tokens;
   Turn turn = std::move(*turn_);
   turn_.reset();
   return turn;
@@ -76,8 +84,15 @@ Turn Generating::pause() {
 
 void Generating::resume(Turn turn) {
   rows_error_ = {};
-  if (state_.cache.find(turn.request.context)->kv_tokens == 0 && !turn.result.rows.empty()) {
-    turn.result.rows.clear();  // everything is computed again
+  const std::uint32_t computed = state_.cache.find(turn.request.context)->kv_tokens;
+  if (computed < turn.computed) {
+    // Rows of positions that are computed again come again.
+    const auto kept =
+        std::count_if(turn.request.positions.begin(), turn.request.positions.end(),
+                      [&](std::uint32_t position) { return turn.start + position < computed; });
+    turn.result.rows.resize(std::min(turn.result.rows.size(),
+                                     static_cast<std::size_t>(kept) * state_.model.vocabulary));
+    turn.recomputed = true;
   }
   turn_ = std::move(turn);
 }
@@ -136,20 +151,23 @@ void Generating::send_slice() {
   message.slice.embedding_rows =
       rows_.rows(std::span<const Token>(context.tokens).subspan(first_, count_));
   message.slice.logit_rows = wanted_rows_;
+  message.slice.undisturbed = !state_.options.separate_launches;
   for (std::uint32_t layer = 0; layer < state_.model.layers; ++layer) {
-    message.weights_ready.push_back(
-        state_.residency.part_ready(context.id, layer, LayerPart::kWeights));
-    message.kv_ready.push_back(state_.residency.part_ready(context.id, layer, LayerPart::kKv));
+    message.weights_ready.push_back(state_.residency.weights_ready(layer));
+    message.kv_ready.push_back(state_.residency.kv_ready(context.id, layer, first_));
   }
-  message.weights_ready.push_back(
-      state_.residency.part_ready(context.id, state_.model.layers, LayerPart::kWeights));
+  message.weights_ready.push_back(state_.residency.weights_ready(state_.model.layers));
   computing_ = true;
   slice_waits_ = false;
   state_.ports.compute.send(std::move(message));
 }
 
 void Generating::part_ready(std::uint32_t layer, LayerPart part) {
-  if (!computing_ || !state_.residency.part_ready(turn_->request.context, layer, part)) return;
+  if (!computing_) return;
+  const bool ready = part == LayerPart::kWeights
+                         ? state_.residency.weights_ready(layer)
+                         : state_.residency.kv_ready(turn_->request.context, layer, first_);
+  if (!ready) return;
   state_.ports.layer_ready.send(actors::LayerReady{slice_, layer, part});
 }
 
@@ -175,6 +193,7 @@ void Generating::commit(const actors::TokenReady& message) {
       state_.residency.forget_forms(actors::kv_unit(context.id, layer, chunk));
     }
   }
+  if (state_.observer != nullptr) state_.observer->computed(context.id, first_, count_);
   std::size_t row = 0;
   for (const std::uint32_t position : turn_->request.positions) {
     const std::uint64_t at = turn_->start + position;
@@ -183,13 +202,18 @@ void Generating::commit(const actors::TokenReady& message) {
     turn_->result.rows.insert(turn_->result.rows.end(), logits.begin(), logits.end());
   }
   turn_->wait_ms += to_ms(message.wait);
+  state_.free_unseen(context);
 }
 
 bool Generating::take_token(std::span<const float> logits) {
   Context& context = *state_.cache.find(turn_->request.context);
   const TokenSource::Decision decision = turn_->request.source->next(logits, context.tokens);
   turn_->last_token = state_.clock.now();
-  if (turn_->result.answer.tokens.empty()) turn_->first_token = turn_->last_token;
+  if (turn_->result.answer.tokens.empty()) {
+    turn_->first_token = turn_->last_token;
+    context.taken_back_to.reset();  // from here on everything said stays
+    state_.free_unseen(context);
+  }
   context.tokens.push_back(decision.token);
   turn_->result.answer.tokens.push_back(decision.token);
   turn_->result.answer.gaps.push_back(gap_of(logits));
@@ -229,7 +253,9 @@ GenerateResult Generating::finish(StopReason reason, Error error) {
     context.tokens.resize(turn_->start);
     context.kv_tokens = std::min(context.kv_tokens, static_cast<std::uint32_t>(turn_->start));
   }
+  context.taken_back_to.reset();
   trim(context);
+  state_.free_unseen(context);
   answer.stop = reason;
   answer.context_tokens = static_cast<std::uint32_t>(context.tokens.size());
   if (!answer.tokens.empty()) {

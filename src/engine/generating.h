@@ -28,6 +28,7 @@ struct Turn {
   actors::Nanoseconds last_token{0};
   double wait_ms = 0;
   bool recomputed = false;
+  std::uint32_t computed = 0;  // positions that had KV when the turn was set aside
   std::uint32_t start_overs = 0;
 };
 

@@ -30,8 +30,12 @@ struct FileHandle {
 };
 
 Error io_error(const std::string& path, int number) {
-  const ErrorCode code = number == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
-  return {code, number, "open model", path};
+  const bool gone = number == ENOENT || number == ENOTDIR;
+  return {.code = gone ? ErrorCode::kNotFound : ErrorCode::kIo,
+          .native = number,
+          .operation = "open model",
+          .context = path,
+          .hint = gone ? "give a GGUF file that is there (tools/get-model.sh fetches one)" : ""};
 }
 
 // Extends `header` to the file's first `bytes` bytes.
@@ -91,7 +95,8 @@ Result<GgufFile> GgufFile::open(const std::string& path) {
   struct stat status{};
   if (::fstat(file.fd, &status) != 0) return io_error(path, errno);
   if (!S_ISREG(status.st_mode)) {
-    return Error{ErrorCode::kBadFormat, 0, "open model", path + ": not a regular file"};
+    return Error{ErrorCode::kBadFormat,         0,  "open model",
+                 path + ": not a regular file", {}, "give a GGUF file"};
   }
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
   std::string header;

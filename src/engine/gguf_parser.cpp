@@ -37,7 +37,10 @@ Counts read_preamble(GgufCursor& cursor, GgufContents& contents) {
   cursor.set_subject("header");
   const std::string_view magic = cursor.take(kMagic.size(), "magic");
   if (!cursor.failed() && magic != kMagic) {
-    cursor.fail("magic " + quoted(magic) + ", a GGUF file starts with \"GGUF\"");
+    cursor.fail(
+        "magic " + quoted(magic) +
+        ", a GGUF file starts with \"GGUF\" (llama.cpp's convert_hf_to_gguf.py makes one of other "
+        "formats)");
   }
   contents.version = cursor.read<std::uint32_t>("version");
   if (!cursor.failed() && contents.version != 2 && contents.version != 3) {

@@ -45,6 +45,7 @@ void read_sizes(const GgufFile& file, ModelInfo& info) {
     sizes.head_dim = *sizes.hidden / *sizes.heads;
   }
   const GgufTensor* embedding = file.tensor("token_embd.weight");
+  info.tied_embeddings = embedding != nullptr && file.tensor("output.weight") == nullptr;
   if (embedding != nullptr && embedding->dimensions.size() > 1) {
     sizes.vocabulary = embedding->dimensions[1];
   } else if (info.tokenizer.tokens != 0) {
@@ -119,10 +120,10 @@ void read_units(const GgufFile& file, ModelInfo& info) {
   for (std::uint32_t i = 0; i < model->layers; ++i) {
     const auto& layer = model->layer[i];
     units.units.push_back(
-        {"weights", i, layer.unit_bytes, layer.tensor_bytes, layer.ranges.size()});
+        {"weights", i, layer.unit_bytes, layer.tensor_bytes, layer.ranges.size(), layer.window});
   }
   units.units.push_back({"head", model->layers, model->head.unit_bytes, model->head.tensor_bytes,
-                         model->head.ranges.size()});
+                         model->head.ranges.size(), 0});
   units.weights_bytes = model->weights_bytes();
   units.kv_chunk_bytes = model->chunk_bytes();
   units.chunk_tokens = actors::kChunkTokens;

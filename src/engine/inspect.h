@@ -44,6 +44,7 @@ struct ModelInfo {
     std::uint64_t bytes = 0;  // of its buffer
     std::uint64_t tensor_bytes = 0;
     std::uint64_t ranges = 0;  // pieces of the file it is read from
+    std::uint32_t window = 0;  // attention window of the layer in tokens, 0: all
   };
   struct Units {
     std::vector<Unit> units;  // forward order, the head last
@@ -65,15 +66,12 @@ struct ModelInfo {
   std::vector<TensorTypeUse> tensor_types;  // by bytes, largest first
   Tokenizer tokenizer;
   std::optional<std::uint64_t> kv_bytes_per_token;  // FP16, all layers
+  bool tied_embeddings = false;  // there is no output matrix beside the embedding
   std::optional<Units> units;
   std::string units_absent;  // why there are none
 };
 
 // Metadata keys of the wrong type are errors; absent ones are absent in the result.
 [[nodiscard]] Result<ModelInfo> inspect_model(const GgufFile& file);
-// Several lines, ending in a newline. Sizes in bytes, GB and GiB.
-[[nodiscard]] std::string inspect_text(const ModelInfo& info);
-// One JSON object. Names carry units as elsewhere.
-[[nodiscard]] std::string inspect_json(const ModelInfo& info);
 
 }  // namespace mzcache::engine

@@ -2,8 +2,10 @@
 // residency's business.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "actors/units.h"
@@ -19,7 +21,13 @@ struct Context {
   std::uint32_t kv_tokens = 0;
   std::uint32_t chunks = 0;  // allocated (in whatever place), the same in every layer
   std::uint32_t tokens_max = 0;
+  // While a turn may still be taken back: the tokens before it.
+  std::optional<std::uint32_t> taken_back_to;
 
+  // The earliest position that can be computed next.
+  [[nodiscard]] std::uint32_t next_position() const noexcept {
+    return std::min(kv_tokens, taken_back_to.value_or(kv_tokens));
+  }
   // Valid tokens in a chunk.
   [[nodiscard]] std::uint32_t tokens_in_chunk(std::uint32_t chunk,
                                               std::uint32_t chunk_tokens) const noexcept {

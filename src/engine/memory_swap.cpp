@@ -29,7 +29,13 @@ Result<void> MemorySwap::reserve(std::uint64_t bytes) {
 
 std::uint64_t MemorySwap::find_room(std::uint64_t bytes) const noexcept {
   std::uint64_t at = 0;
-  for (const auto& [offset, size] : slots_) {
+  if (!slots_.empty()) {
+    const auto& [offset, size] = *slots_.rbegin();
+    const std::uint64_t top = actors::align_up(offset + size, kSlotAlignment);
+    if (top == covered_) at = top;  // no hole below, as in a stack
+  }
+  for (auto slot = slots_.lower_bound(at); slot != slots_.end(); ++slot) {
+    const auto& [offset, size] = *slot;
     if (offset >= at && offset - at >= bytes) return at;
     at = actors::align_up(offset + size, kSlotAlignment);
   }
@@ -58,6 +64,7 @@ Result<MemorySwap::Slot> MemorySwap::push(std::uint64_t bytes) {
   if (Result<void> held = hold(slot); !held) return held.error();
   slots_.emplace(offset, bytes);
   used_ += bytes;
+  covered_ += actors::align_up(bytes, kSlotAlignment);
   return slot;
 }
 
@@ -95,6 +102,8 @@ void MemorySwap::shrink(Slot& slot, std::uint64_t bytes) {
     --segments_held_;
   }
   used_ -= slot.bytes - bytes;
+  covered_ -=
+      actors::align_up(slot.bytes, kSlotAlignment) - actors::align_up(bytes, kSlotAlignment);
   slots_[slot.offset] = bytes;
   slot.bytes = bytes;
 }
@@ -102,6 +111,7 @@ void MemorySwap::shrink(Slot& slot, std::uint64_t bytes) {
 void MemorySwap::pop(const Slot& slot) {
   if (slots_.erase(slot.offset) == 0) return;
   used_ -= slot.bytes;
+  covered_ -= actors::align_up(slot.bytes, kSlotAlignment);
   let_go(slot);
 }
 

@@ -55,6 +55,7 @@ class MemorySwap {
   std::vector<std::uint32_t> users_;              // slots touching each segment
   std::uint64_t segments_held_ = 0;
   std::uint64_t used_ = 0;
+  std::uint64_t covered_ = 0;  // used_ with what alignment adds to each slot
 };
 
 }  // namespace mzcache::engine

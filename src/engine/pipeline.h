@@ -37,37 +37,36 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   const actors::Clock& clock = dispatcher.clock();
   actors::Timeline& timeline = dispatcher.timeline();
 
-  const std::uint64_t encoded_bytes = state.codec.bound(shape.layout, shape.layout.tokens);
-
   const auto coordinator = dispatcher.template spawn<Coordinator>(
       actors::ActorSpec{ActorKind::kCoordinator, "coordinator"}, state);
   const auto reader = dispatcher.template spawn<actors::StorageReader>(
       actors::ActorSpec{ActorKind::kStorageReader, "storage-reader"}, devices.reads, devices.memory,
-      shape, encoded_bytes, clock, timeline, "reads in flight");
+      shape, clock, timeline, "reads in flight");
   const auto writer = dispatcher.template spawn<actors::StorageWriter>(
       actors::ActorSpec{ActorKind::kStorageWriter, "storage-writer"}, devices.writes,
-      devices.memory, shape, encoded_bytes, clock, timeline, "writes in flight");
+      devices.memory, shape, clock, timeline, "writes in flight");
   const auto prefill = dispatcher.template spawn<actors::Prefill>(
       actors::ActorSpec{ActorKind::kPrefill, "prefill"}, devices.compute, clock, timeline);
 
   const auto ready = coordinator.template port<actors::UnitReady>();
   const auto failed = coordinator.template port<actors::UnitFailed>();
+  const auto allocated = coordinator.template port<actors::UnitsAllocated>();
+  PipelinePorts ports;
   std::vector<actors::Port<actors::DecodeChunk>> decode;
   for (std::uint32_t i = 0; i < workers.decompressors; ++i) {
     const auto decompressor = dispatcher.template spawn<actors::Decompressor>(
         actors::ActorSpec{ActorKind::kDecompressor, "decompress-" + std::to_string(i)},
         devices.memory, state.codec, shape, clock);
-    decompressor.actor->connect({ready, failed});
+    decompressor.actor->connect({allocated, ready, failed});
     decode.push_back(decompressor.template port<actors::DecodeChunk>());
+    ports.decode_run.push_back(decompressor.template port<actors::AllocateUnits>());
   }
 
-  PipelinePorts ports;
   for (std::uint32_t i = 0; i < workers.allocators; ++i) {
     const auto allocator = dispatcher.template spawn<actors::Allocator>(
         actors::ActorSpec{ActorKind::kAllocator, "allocator-" + std::to_string(i)}, devices.memory,
         clock);
-    allocator.actor->connect({reader.template port<actors::ReadUnit>(), decode,
-                              coordinator.template port<actors::UnitsAllocated>(), ready,
+    allocator.actor->connect({reader.template port<actors::ReadUnit>(), decode, allocated, ready,
                               coordinator.template port<actors::UnitsReleased>()});
     ports.allocate.push_back(allocator.template port<actors::AllocateUnits>());
     ports.release.push_back(allocator.template port<actors::ReleaseUnits>());
@@ -82,15 +81,18 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   reader.actor->connect({decode, ready, failed, coordinator.template port<actors::RowsRead>()});
   writer.actor->connect({coordinator.template port<actors::ChunkWritten>()});
   prefill.actor->connect({coordinator.template port<actors::LayerComputed>(),
-                          coordinator.template port<actors::TokenReady>()},
+                          coordinator.template port<actors::TokenReady>(),
+                          coordinator.template port<actors::ScratchReleased>()},
                          prefill.template port<actors::StageComputed>());
   ports.read_unit = reader.template port<actors::ReadUnit>();
   ports.decode = decode;
   ports.read_rows = reader.template port<actors::ReadRows>();
   ports.write = writer.template port<actors::WriteChunk>();
+  ports.writes_over = writer.template port<actors::WritesOver>();
   ports.compute = prefill.template port<actors::ComputeTokens>();
   ports.layer_ready = prefill.template port<actors::LayerReady>();
   ports.stop_compute = prefill.template port<actors::StopCompute>();
+  ports.release_scratch = prefill.template port<actors::ReleaseScratch>();
   coordinator.actor->connect(std::move(ports), coordinator.template port<ResumePaused>());
   return coordinator;
 }

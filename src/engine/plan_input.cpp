@@ -6,7 +6,6 @@ namespace mzcache::engine {
 
 PlannerInput resident_input(const actors::ModelDescription& model, std::uint32_t context_tokens,
                             std::uint64_t encoded_bytes) {
-  constexpr std::uint32_t kContext = 1;
   const std::uint32_t chunk_tokens = model.chunk_tokens;
   PlannerInput input;
   input.layers = model.layers;
@@ -18,14 +17,29 @@ PlannerInput resident_input(const actors::ModelDescription& model, std::uint32_t
   };
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     add(actors::weights_unit(layer), model.layer[layer].unit_bytes);
-    for (std::uint32_t begin = 0; begin < context_tokens; begin += chunk_tokens) {
+    const std::uint32_t seen_from =
+        model.layer[layer].first_visible(context_tokens) / chunk_tokens * chunk_tokens;
+    for (std::uint32_t begin = seen_from; begin < context_tokens; begin += chunk_tokens) {
       const std::uint64_t tokens = std::min(chunk_tokens, context_tokens - begin);
-      add(actors::kv_unit(kContext, layer, begin / chunk_tokens), model.chunk_bytes())
+      add(actors::kv_unit(kPlannedContext, layer, begin / chunk_tokens), model.chunk_bytes())
           .compressed_bytes = encoded_bytes * tokens / chunk_tokens;
     }
   }
   add(actors::head_unit(model.layers), model.head.unit_bytes);
   return input;
+}
+
+std::vector<actors::UnitId> unseen_chunks(const actors::ModelDescription& model,
+                                          std::uint32_t context_tokens) {
+  std::vector<actors::UnitId> chunks;
+  for (std::uint32_t layer = model.layers; layer-- > 0;) {
+    const std::uint32_t seen_from =
+        model.layer[layer].first_visible(context_tokens) / model.chunk_tokens;
+    for (std::uint32_t chunk = 0; chunk < seen_from; ++chunk) {
+      chunks.push_back(actors::kv_unit(kPlannedContext, layer, chunk));
+    }
+  }
+  return chunks;
 }
 
 }  // namespace mzcache::engine

@@ -18,10 +18,14 @@ enum class EvictionPaths : std::uint8_t { kHybrid, kMemory, kStorage };
 
 // Rates of the two restore paths, bytes of chunk or weights per second.
 struct RestoreProfile {
-  double read_bytes_per_s = 2.5e9;    // storage into fresh unit buffers
+  // Into fresh unit buffers. Weights are read in large requests from a file that is laid out in one
+  // go, chunks in small ones from a file that grew: the two differ by a factor on some disks.
+  double model_read_bytes_per_s = 2.5e9;
+  double swap_read_bytes_per_s = 2.5e9;
   double decode_bytes_per_s = 6.0e9;  // of decoded (FP16) bytes, all workers together
   double allocate_bytes_per_s = 20.0e9;
   double decode_cpu_s_per_byte = 0;  // CPU time of decoding one decoded byte
+  double prefill_tokens_per_s = 0;   // of computing KV again; 0: not known
 };
 
 struct PlannerOptions {
@@ -31,6 +35,7 @@ struct PlannerOptions {
   double cpu_price = 0;    // 0 is the paper's rule
   std::uint32_t cores = 1;
   bool lossless_only = false;  // codec "none": raw chunks to the swap file, memory path closed
+  bool recompute = false;      // the third way back (planner_recompute.h)
 };
 
 // Where a unit is, as the planner sees it. At most one copy is the working one; `stored_clean` and
@@ -48,15 +53,24 @@ struct PlannedUnit {
   bool stored_compressed = false;  // the stored form (working or clean) is the encoded one
 };
 
+// A conversation whose KV may be computed again from its tokens.
+struct PlannedContext {
+  std::uint32_t id = 0;
+  std::uint32_t tokens = 0;  // that have KV
+  std::uint32_t chunk_tokens = 0;
+  bool whole = false;  // chunks its last positions looked at are gone: all again, or nothing
+};
+
 struct PlannerInput {
   std::uint32_t layers = 0;
-  std::vector<PlannedUnit> units;  // any order; every unit of the model and its contexts
+  std::vector<PlannedUnit> units;        // any order; every unit of the model and its contexts
+  std::vector<PlannedContext> contexts;  // none: nothing is computed again
   RestoreProfile profile;
   std::uint64_t memory_swap_free = ~0ULL;  // bytes the in-memory swap may still take
   std::uint64_t storage_free = ~0ULL;      // bytes the swap file may still take
 };
 
-enum class EvictionStage : std::uint8_t { kKvOnly, kKvAndW, kWOnly, kCompKv };
+enum class EvictionStage : std::uint8_t { kRecompute, kKvOnly, kKvAndW, kWOnly, kCompKv };
 
 // One unit's move. A step of stage kCompKv leaves the chunk in the swap file in its encoded form;
 // from kResident it means that encoding and writing happen in one go (the plan would compress the
@@ -74,6 +88,7 @@ struct EvictionPlan {
   std::uint64_t freed_bytes = 0;    // expected sum
   double restore_memory_s = 0;      // what the two restore paths owe after the plan (unpriced)
   double restore_storage_s = 0;
+  double recompute_s = 0;  // computing again what this plan drops
 };
 
 class EvictionPlanner {

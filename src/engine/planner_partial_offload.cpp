@@ -13,12 +13,17 @@ class PartialOffloadPlanner final : public EvictionPlanner {
   [[nodiscard]] EvictionPlan plan(const PlannerInput& input, std::uint64_t bytes) const override {
     std::map<std::uint32_t, std::vector<const PlannedUnit*>> layers;
     EvictionPlan plan;
-    double owed = 0;
+    double owed_s = 0;
+    const auto owe = [&](const PlannedUnit& unit) {
+      owed_s += static_cast<double>(unit.bytes) / (unit.unit.kind == actors::UnitKind::kKv
+                                                       ? input.profile.swap_read_bytes_per_s
+                                                       : input.profile.model_read_bytes_per_s);
+    };
     for (const PlannedUnit& unit : input.units) {
       if (unit.place == UnitPlace::kResident) {
         layers[unit.unit.layer].push_back(&unit);
       } else {
-        owed += static_cast<double>(unit.bytes);
+        owe(unit);
       }
     }
     std::uint64_t storage_free = input.storage_free;
@@ -34,10 +39,10 @@ class PartialOffloadPlanner final : public EvictionPlanner {
                               kv ? UnitPlace::kStored : UnitPlace::kDropped, EvictionStage::kWOnly,
                               unit->bytes});
         plan.freed_bytes += unit->bytes;
-        owed += static_cast<double>(unit->bytes);
+        owe(*unit);
       }
     }
-    plan.restore_storage_s = owed / input.profile.read_bytes_per_s;
+    plan.restore_storage_s = owed_s;
     return plan;
   }
 };

@@ -37,9 +37,12 @@ struct UnitTimes {
 [[nodiscard]] inline UnitTimes unit_times(const PlannedUnit& unit, const RestoreProfile& profile,
                                           const PlannerOptions& options) {
   UnitTimes times;
-  times.read = transfer_time(unit.bytes, profile.read_bytes_per_s);
-  if (unit.unit.kind != actors::UnitKind::kKv) return times;
-  times.read_compressed = transfer_time(unit.compressed_bytes, profile.read_bytes_per_s);
+  if (unit.unit.kind != actors::UnitKind::kKv) {
+    times.read = transfer_time(unit.bytes, profile.model_read_bytes_per_s);
+    return times;
+  }
+  times.read = transfer_time(unit.bytes, profile.swap_read_bytes_per_s);
+  times.read_compressed = transfer_time(unit.compressed_bytes, profile.swap_read_bytes_per_s);
   times.decode = transfer_time(unit.bytes, profile.decode_bytes_per_s);
   const double cpu_s =
       profile.decode_cpu_s_per_byte * static_cast<double>(unit.bytes) / std::max(options.cores, 1U);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -20,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Another meaning of any figure is another version; files of older ones are measured again.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr double kRateMax = 1e15;
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
 
@@ -35,7 +36,8 @@ std::uint64_t hash(std::string_view text) {
 }
 
 Json to_json(const StageRates& rates) {
-  return {{"read_bytes_per_s", rates.read},
+  return {{"model_read_bytes_per_s", rates.model_read},
+          {"swap_read_bytes_per_s", rates.swap_read},
           {"decode_bytes_per_s", rates.decode},
           {"allocate_bytes_per_s", rates.allocate}};
 }
@@ -47,8 +49,6 @@ Json to_json(const Profile& profile) {
           {"alone", to_json(profile.alone)},
           {"busy", to_json(profile.busy)},
           {"decode_cpu_s_per_byte", profile.decode_cpu_s_per_byte},
-          {"model_read_bytes_per_s", profile.model_read_bytes_per_s},
-          {"swap_read_bytes_per_s", profile.swap_read_bytes_per_s},
           {"write_bytes_per_s", profile.write_bytes_per_s},
           {"encode_bytes_per_s", profile.encode_bytes_per_s},
           {"measure_s", profile.measure_s},
@@ -80,8 +80,11 @@ std::string read_rates(const Json& object, const char* name, bool needed, StageR
   if (found == object.end() || !found->is_object()) return name;
   Reader reader(*found);
   const double min = needed ? 1 : 0;
-  rates = {reader.number("read_bytes_per_s", min), reader.number("decode_bytes_per_s", min),
-           reader.number("allocate_bytes_per_s", min)};
+  rates = {reader.number("model_read_bytes_per_s"), reader.number("swap_read_bytes_per_s"),
+           reader.number("decode_bytes_per_s", min), reader.number("allocate_bytes_per_s", min)};
+  if (needed && reader.bad().empty() && read_rate(rates) < min) {
+    return std::string(name) + ".model_read_bytes_per_s";
+  }
   return reader.bad().empty() ? std::string() : std::string(name) + "." + reader.bad();
 }
 
@@ -96,8 +99,6 @@ Result<Profile> profile_of(const Json& object) {
   }
   Reader reader(object);
   profile.decode_cpu_s_per_byte = reader.number("decode_cpu_s_per_byte");
-  profile.model_read_bytes_per_s = reader.number("model_read_bytes_per_s");
-  profile.swap_read_bytes_per_s = reader.number("swap_read_bytes_per_s");
   profile.write_bytes_per_s = reader.number("write_bytes_per_s");
   profile.encode_bytes_per_s = reader.number("encode_bytes_per_s");
   profile.measure_s = reader.number("measure_s");
@@ -115,11 +116,22 @@ Result<Profile> profile_of(const Json& object) {
 
 RestoreProfile restore_profile(const Profile& profile) {
   RestoreProfile out;
-  if (profile.alone.read > 0) out.read_bytes_per_s = profile.alone.read;
+  const auto [model, swap] = std::pair(profile.alone.model_read, profile.alone.swap_read);
+  if (model > 0 || swap > 0) {
+    out.model_read_bytes_per_s = model > 0 ? model : swap;
+    out.swap_read_bytes_per_s = swap > 0 ? swap : model;
+  }
   if (profile.alone.decode > 0) out.decode_bytes_per_s = profile.alone.decode;
   if (profile.alone.allocate > 0) out.allocate_bytes_per_s = profile.alone.allocate;
   out.decode_cpu_s_per_byte = profile.decode_cpu_s_per_byte;
   return out;
+}
+
+double read_rate(const StageRates& rates) {
+  if (rates.model_read <= 0 || rates.swap_read <= 0) {
+    return std::max(rates.model_read, rates.swap_read);
+  }
+  return 2 / (1 / rates.model_read + 1 / rates.swap_read);
 }
 
 void learn_from(const RateHistory& history, Profile& profile) {
@@ -128,7 +140,8 @@ void learn_from(const RateHistory& history, Profile& profile) {
     profile.alone.*rate = history.rates(DeviceLoad::kAlone).*rate;
     profile.busy.*rate = history.rates(DeviceLoad::kBusy).*rate;
   };
-  take(RestoreStage::kRead, &StageRates::read);
+  take(RestoreStage::kReadModel, &StageRates::model_read);
+  take(RestoreStage::kReadSwap, &StageRates::swap_read);
   take(RestoreStage::kDecode, &StageRates::decode);
   take(RestoreStage::kAllocate, &StageRates::allocate);
 }

@@ -14,13 +14,12 @@
 namespace mzcache::engine {
 
 struct Profile {
-  std::string key;   // what it was measured on and with; another key is another profile
-  StageRates alone;  // the device idle
-  StageRates busy;   // the device computing; filled in by restores
+  std::string key;  // what it was measured on and with; another key is another profile
+  // The device idle. A read rate of 0: measured without a model, or no swap file could be had.
+  StageRates alone;
+  StageRates busy;                   // the device computing; filled in by restores
   double decode_cpu_s_per_byte = 0;  // processor time of decoding one decoded byte
-  // Parts of the figures above, and what an eviction does; for people.
-  double model_read_bytes_per_s = 0;  // 0: measured without a model
-  double swap_read_bytes_per_s = 0;   // 0: the swap file could not be measured
+  // What an eviction does; for people.
   double write_bytes_per_s = 0;
   double encode_bytes_per_s = 0;
   double measure_s = 0;                   // how long measuring took
@@ -33,6 +32,10 @@ struct Profile {
 // them will follow is not known when an eviction is planned, so it is the figures alone that count,
 // as in the paper.
 [[nodiscard]] RestoreProfile restore_profile(const Profile& profile);
+
+// One figure for both files, for people: the rate of reading as many bytes of the one as of the
+// other, or of the one that is known.
+[[nodiscard]] double read_rate(const StageRates& rates);
 
 // Takes over what restores have shown; figures that were given in the configuration are not the
 // machine's.

@@ -19,7 +19,8 @@ RateHistory::RateHistory(const StageRates& alone, const StageRates& busy, const 
     series(stage, DeviceLoad::kAlone).rate = given.*rate > 0 ? given.*rate : alone.*rate;
     series(stage, DeviceLoad::kBusy).rate = given.*rate > 0 ? given.*rate : busy.*rate;
   };
-  set(RestoreStage::kRead, &StageRates::read);
+  set(RestoreStage::kReadModel, &StageRates::model_read);
+  set(RestoreStage::kReadSwap, &StageRates::swap_read);
   set(RestoreStage::kDecode, &StageRates::decode);
   set(RestoreStage::kAllocate, &StageRates::allocate);
 }
@@ -40,7 +41,8 @@ bool RateHistory::add(RestoreStage stage, DeviceLoad load, double bytes, double 
 
 StageRates RateHistory::rates(DeviceLoad load) const noexcept {
   const auto& own = series_[static_cast<std::size_t>(load)];
-  return {own[static_cast<std::size_t>(RestoreStage::kRead)].rate,
+  return {own[static_cast<std::size_t>(RestoreStage::kReadModel)].rate,
+          own[static_cast<std::size_t>(RestoreStage::kReadSwap)].rate,
           own[static_cast<std::size_t>(RestoreStage::kDecode)].rate,
           own[static_cast<std::size_t>(RestoreStage::kAllocate)].rate};
 }

@@ -12,14 +12,15 @@ namespace mzcache::engine {
 
 // Bytes per second of the stages of a restore; 0: not known.
 struct StageRates {
-  double read = 0;      // storage into fresh unit buffers
-  double decode = 0;    // decoded (FP16) bytes, all workers together
-  double allocate = 0;  // all workers together
+  double model_read = 0;  // the model file into fresh unit buffers
+  double swap_read = 0;   // the swap file into fresh unit buffers
+  double decode = 0;      // decoded (FP16) bytes, all workers together
+  double allocate = 0;    // all workers together
 
   friend bool operator==(const StageRates&, const StageRates&) = default;
 };
 
-enum class RestoreStage : std::uint8_t { kRead, kDecode, kAllocate };
+enum class RestoreStage : std::uint8_t { kReadModel, kReadSwap, kDecode, kAllocate };
 // Whether the device computed meanwhile. Like is compared with like: on devices that share the
 // processor's cores or memory bandwidth the two differ by far more than any drift.
 enum class DeviceLoad : std::uint8_t { kAlone, kBusy };
@@ -54,7 +55,7 @@ class RateHistory {
     double rate = 0;
     std::deque<double> last;
   };
-  static constexpr std::size_t kStages = 3;
+  static constexpr std::size_t kStages = 4;
   [[nodiscard]] Series& series(RestoreStage stage, DeviceLoad load) noexcept {
     return series_[static_cast<std::size_t>(load)][static_cast<std::size_t>(stage)];
   }

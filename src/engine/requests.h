@@ -16,6 +16,8 @@
 
 namespace mzcache::engine {
 
+struct EngineState;
+
 // Chooses the tokens of an answer. Called on the coordinator's thread; must not block.
 class TokenSource {
  public:
@@ -49,6 +51,12 @@ struct OpenContext {
 struct ResetContext {
   std::uint32_t context = 0;
   std::function<void(Error)> done;
+};
+// Benchmarks and simulations arrange a state (contexts without a prefill, another policy): called
+// on the coordinator's thread, in turn with the other requests, while nothing moves.
+struct ArrangeRequest {
+  std::function<void(EngineState&)> arrange;
+  std::function<void()> done;
 };
 struct GenerateRequest {
   std::uint64_t id = 0;

@@ -4,7 +4,6 @@
 
 namespace mzcache::engine {
 
-using actors::LayerPart;
 using actors::Origin;
 using actors::UnitId;
 using actors::UnitKind;
@@ -42,6 +41,18 @@ void Residency::set_chunks(std::uint32_t context, std::uint32_t chunks) {
     layer.resize(chunks);
   }
   if (chunks == 0) kv_.erase(context);
+}
+
+void Residency::set_unseen(UnitId unit) {
+  UnitRecord& record = (*this)[unit];
+  drop_compressed(record);
+  drop_stored(record);
+  record.unseen = true;
+}
+
+bool Residency::seen(UnitId chunk, std::uint32_t position) const noexcept {
+  const std::uint32_t first = model_.layer[chunk.layer].first_visible(position);
+  return chunk.chunk >= first / model_.chunk_layout().tokens;
 }
 
 void Residency::forget_forms(UnitId unit) {
@@ -100,13 +111,17 @@ std::uint64_t Residency::unit_bytes(UnitId unit) const noexcept {
   return model_.chunk_bytes();
 }
 
-bool Residency::part_ready(std::uint32_t context, std::uint32_t layer, LayerPart part) const {
-  if (part == LayerPart::kWeights) {
-    return layer == model_.layers ? head_.resident : weights_[layer].resident;
-  }
+bool Residency::weights_ready(std::uint32_t layer) const {
+  return layer == model_.layers ? head_.resident : weights_[layer].resident;
+}
+
+bool Residency::kv_ready(std::uint32_t context, std::uint32_t layer, std::uint32_t position) const {
   const auto found = kv_.find(context);
   if (found == kv_.end()) return true;
-  return std::all_of(found->second[layer].begin(), found->second[layer].end(),
+  const auto& chunks = found->second[layer];
+  const std::size_t first = std::min<std::size_t>(
+      model_.layer[layer].first_visible(position) / model_.chunk_layout().tokens, chunks.size());
+  return std::all_of(chunks.begin() + static_cast<std::ptrdiff_t>(first), chunks.end(),
                      [](const UnitRecord& record) { return record.resident; });
 }
 
@@ -121,6 +136,7 @@ PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encode
     if (unit.kind == UnitKind::kKv) {
       if (record.empty && !record.resident) return;
       const auto& context = cache.contexts().at(unit.context);
+      if (!seen(unit, context.next_position())) return;  // never comes back
       const std::uint32_t tokens =
           std::max(1U, context.tokens_in_chunk(unit.chunk, model_.chunk_layout().tokens));
       planned.stored_compressed = record.stored && record.stored->encoded;
@@ -163,12 +179,16 @@ StatusReport Residency::totals() const {
   return report;
 }
 
+std::uint64_t Residency::kv_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for_each([&](UnitId unit, const UnitRecord&) {
+    if (unit.kind == UnitKind::kKv) bytes += model_.chunk_bytes();
+  });
+  return bytes;
+}
+
 std::uint64_t Residency::footprint_bytes() const noexcept {
-  std::uint64_t chunks = 0;
-  for (const auto& [context, layers] : kv_) {
-    for (const auto& layer : layers) chunks += layer.size();
-  }
-  return model_.weights_bytes() + chunks * model_.chunk_bytes();
+  return model_.weights_bytes() + kv_bytes();
 }
 
 }  // namespace mzcache::engine

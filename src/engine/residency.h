@@ -37,6 +37,7 @@ struct UnitRecord {
   bool resident = false;  // memory and content are there
   bool moving = false;    // being restored or evicted right now
   bool empty = true;      // KV: nothing was ever written, a fresh chunk will do
+  bool unseen = false;    // KV: freed for good, no position to come looks at it
   std::optional<CompressedForm> compressed;
   std::optional<StoredForm> stored;
 
@@ -57,6 +58,11 @@ class Residency {
 
   // Chunks of a context exist from here on / no longer. Shrinking forgets all forms.
   void set_chunks(std::uint32_t context, std::uint32_t chunks);
+  // No position to come looks at the chunk: nothing of it is kept, and once it has left memory it
+  // is no unit any more.
+  void set_unseen(actors::UnitId unit);
+  // Whether attention at `position` or later looks at the chunk.
+  [[nodiscard]] bool seen(actors::UnitId chunk, std::uint32_t position) const noexcept;
   // The content of a chunk changes: what was saved of it is worth nothing.
   void forget_forms(actors::UnitId unit);
   void drop_compressed(UnitRecord& record);
@@ -69,7 +75,7 @@ class Residency {
   [[nodiscard]] std::uint64_t unit_bytes(actors::UnitId unit) const noexcept;
 
   // Every unit in forward order: layer by layer, weights, then KV by context and chunk; the head
-  // last.
+  // last. Chunks that were freed for good are none.
   template <class Visitor>
   void for_each(Visitor&& visit) {
     visit_all(*this, visit);
@@ -79,15 +85,18 @@ class Residency {
     visit_all(*this, visit);
   }
 
-  // All weights of a layer, all chunks of a context in a layer (layer = layers: the head).
-  [[nodiscard]] bool part_ready(std::uint32_t context, std::uint32_t layer,
-                                actors::LayerPart part) const;
+  // All weights of a layer (layer = layers: the head); or all chunks of a context in a layer that
+  // positions from `position` on look at.
+  [[nodiscard]] bool weights_ready(std::uint32_t layer) const;
+  [[nodiscard]] bool kv_ready(std::uint32_t context, std::uint32_t layer,
+                              std::uint32_t position) const;
   [[nodiscard]] PlannerInput planner_input(const KvCache& cache, std::uint64_t encoded_bytes) const;
   [[nodiscard]] StatusReport totals() const;
   // Resident units + segments of the in-memory swap.
   [[nodiscard]] std::uint64_t held_bytes() const { return resident_bytes() + swap_.held_bytes(); }
   [[nodiscard]] std::uint64_t resident_bytes() const noexcept { return resident_bytes_; }
   [[nodiscard]] std::uint64_t footprint_bytes() const noexcept;
+  [[nodiscard]] std::uint64_t kv_bytes() const noexcept;
   // Encoded forms of resident chunks.
   [[nodiscard]] std::uint64_t kept_bytes() const noexcept { return kept_bytes_; }
   void set_compressed(actors::UnitId unit, const CompressedForm& form);
@@ -113,7 +122,9 @@ class Residency {
       visit(actors::weights_unit(layer), self.weights_[layer]);
       for (auto& [context, layers] : self.kv_) {
         for (std::uint32_t chunk = 0; chunk < layers[layer].size(); ++chunk) {
-          visit(actors::kv_unit(context, layer, chunk), layers[layer][chunk]);
+          auto& record = layers[layer][chunk];
+          if (record.unseen && !record.resident) continue;
+          visit(actors::kv_unit(context, layer, chunk), record);
         }
       }
     }

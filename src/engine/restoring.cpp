@@ -36,53 +36,74 @@ std::optional<std::uint32_t> Restoring::want(std::optional<std::uint32_t> contex
     if (record.resident || record.moving) return;
     if (unit.kind == UnitKind::kKv) {
       if (context && unit.context != *context) return;
+      const Context& chunk_of = state_.cache.contexts().at(unit.context);
+      const std::uint32_t next = context ? chunk_of.kv_tokens : chunk_of.next_position();
+      if (!state_.residency.seen(unit, next)) return;
       if (record.empty == false && !record.has_form()) lost = unit.context;
     }
     missing.push_back(unit);
   });
-  if (!lost) waiting_.insert(missing.begin(), missing.end());
+  if (!lost) {
+    for (const UnitId unit : missing) path_of(unit).waiting.insert(unit);
+  }
   return lost;
 }
 
-void Restoring::limit(std::uint64_t bytes) {
-  std::uint64_t total = 0;
-  auto unit = waiting_.begin();
-  while (unit != waiting_.end() && total < bytes) total += state_.residency.unit_bytes(*unit++);
-  waiting_.erase(unit, waiting_.end());
+Restoring::Path& Restoring::path_of(UnitId unit) noexcept {
+  return paths_[unit.kind == UnitKind::kKv && state_.residency[unit].compressed ? 1 : 0];
 }
 
-void Restoring::pump() {
-  while (!waiting_.empty()) {
-    std::vector<UnitId> run;
-    std::uint64_t bytes = 0;
-    for (const UnitId& unit : waiting_) {
-      const bool neighbour =
-          run.empty() || (unit.kind == UnitKind::kKv && run.back().kind == UnitKind::kKv &&
-                          unit.layer == run.back().layer && unit.context == run.back().context &&
-                          unit.chunk == run.back().chunk + 1);
-      const std::uint64_t size = state_.residency.unit_bytes(unit);
-      if (!neighbour || (!run.empty() && bytes + size > state_.options.restore_run_bytes)) break;
-      run.push_back(unit);
-      bytes += size;
-    }
-    if (on_way_ > 0 && !state_.options.allocate_first &&
-        bytes_on_way_ + bytes > state_.options.restore_bytes_in_flight) {
-      return;
-    }
-    for (const UnitId& unit : run) waiting_.erase(unit);
-    ask(std::move(run));
+void Restoring::limit(std::uint64_t bytes) {
+  Units wanted = storage().waiting;
+  wanted.insert(memory().waiting.begin(), memory().waiting.end());
+  stop();
+  std::uint64_t total = 0;
+  for (const UnitId& unit : wanted) {
+    if (total >= bytes) return;
+    total += state_.residency.unit_bytes(unit);
+    path_of(unit).waiting.insert(unit);
   }
 }
 
-void Restoring::ask(std::vector<UnitId> run) {
+void Restoring::pump() {
+  for (Path& path : paths_) pump(path);
+}
+
+// The window may be overshot by one run: a large unit, such as the head, is given memory while what
+// comes before it is still being read.
+void Restoring::pump(Path& path) {
+  while (!path.waiting.empty() && (state_.options.allocate_first ||
+                                   path.bytes_on_way < state_.options.restore_bytes_in_flight)) {
+    ask(path, next_run(path.waiting));
+  }
+}
+
+// The first unit and the chunks that lie beside it.
+std::vector<UnitId> Restoring::next_run(const Units& waiting) const {
+  std::vector<UnitId> run;
+  std::uint64_t bytes = 0;
+  for (const UnitId& unit : waiting) {
+    const bool neighbour =
+        run.empty() || (unit.kind == UnitKind::kKv && run.back().kind == UnitKind::kKv &&
+                        unit.layer == run.back().layer && unit.context == run.back().context &&
+                        unit.chunk == run.back().chunk + 1);
+    bytes += state_.residency.unit_bytes(unit);
+    if (!neighbour || (!run.empty() && bytes > state_.options.restore_run_bytes)) break;
+    run.push_back(unit);
+  }
+  return run;
+}
+
+void Restoring::ask(Path& path, std::vector<UnitId> run) {
   if (!anything_) first_ = last_ = state_.clock.now();
   anything_ = true;
   actors::AllocateUnits message;
   for (const UnitId unit : run) {
-    std::optional<actors::Origin> origin = state_.residency.origin(unit);
+    path.waiting.erase(unit);
+    path.on_way.insert(unit);
+    path.bytes_on_way += state_.residency.unit_bytes(unit);
     state_.residency[unit].moving = true;
-    bytes_on_way_ += state_.residency.unit_bytes(unit);
-    ++on_way_;
+    std::optional<actors::Origin> origin = state_.residency.origin(unit);
     actors::Origin from = origin ? std::move(*origin) : actors::Origin(actors::FreshOrigin{});
     if (state_.options.allocate_first) {
       held_.emplace_back(unit, std::exchange(from, actors::HeldOrigin{}));
@@ -90,13 +111,28 @@ void Restoring::ask(std::vector<UnitId> run) {
     message.origins.push_back(std::move(from));
   }
   message.units = std::move(run);
+  send(std::move(message));
+}
+
+// A decompressor gives memory to what it decodes, but a release still on its way to an allocator
+// must not overtake it.
+void Restoring::send(actors::AllocateUnits message) {
+  const bool decoded = std::all_of(
+      message.origins.begin(), message.origins.end(),
+      [](const auto& origin) { return std::holds_alternative<actors::MemoryOrigin>(origin); });
+  if (decoded && state_.releases_pending == 0) {
+    state_.ports.decode_run[next_decompressor_++ % state_.ports.decode_run.size()].send(
+        std::move(message));
+    return;
+  }
   const std::size_t allocator = state_.allocator_of(message.units.front());
   state_.ports.allocate[allocator].send(std::move(message));
 }
 
 void Restoring::arrived(UnitId unit) {
-  bytes_on_way_ -= state_.residency.unit_bytes(unit);
-  --on_way_;
+  Path& path = paths_[memory().on_way.contains(unit) ? 1 : 0];
+  path.on_way.erase(unit);
+  path.bytes_on_way -= state_.residency.unit_bytes(unit);
   last_ = state_.clock.now();
 }
 
@@ -121,16 +157,11 @@ void Restoring::on(const actors::UnitsAllocated& message) {
 
 // All memory is there: now the contents, in forward order.
 void Restoring::fill_held() {
-  std::size_t next_decompressor = 0;
   std::vector<UnitId> fresh;
   for (auto& [unit, origin] : held_) {
     if (auto* encoded = std::get_if<actors::MemoryOrigin>(&origin)) {
-      actors::DecodeChunk decode;
-      decode.unit = unit;
-      decode.encoded = encoded->encoded;
-      decode.checksum = encoded->checksum;
-      decode.token_count = encoded->token_count;
-      state_.ports.decode[next_decompressor++ % state_.ports.decode.size()].send(std::move(decode));
+      state_.ports.decode[next_decompressor_++ % state_.ports.decode.size()].send(
+          actors::decode_from_memory(unit, *encoded));
     } else if (std::holds_alternative<actors::FreshOrigin>(origin)) {
       fresh.push_back(unit);
     } else {
@@ -158,6 +189,10 @@ void Restoring::on(const actors::UnitReady& message) {
   report_.bytes_read += message.bytes_read;
   report_.bytes_decoded += message.bytes_decoded;
   report_.read_ms += to_ms(message.read);
+  if (message.unit.kind == UnitKind::kKv) {
+    report_.swap_bytes_read += message.bytes_read;
+    report_.swap_read_ms += to_ms(message.read);
+  }
   report_.decode_ms += to_ms(message.decode);
   arrived(message.unit);
 }

@@ -95,11 +95,14 @@ Session RuntimeImpl::open_session(const SessionOptions& options) {
   const std::uint32_t limit = options.context_tokens == 0 ? model_limit : options.context_tokens;
   if (limit > model_limit) {
     throw Exception({ErrorCode::kBadArgument, 0, "open session",
-                     std::to_string(limit) + " context tokens, the model takes " +
-                         std::to_string(model_limit)});
+                     std::to_string(limit) + " context tokens are more than the model takes " +
+                         "(allowed: 1 to " + std::to_string(model_limit) + ")",
+                     "context_tokens"});
   }
-  auto chosen = value_or_throw(
-      engine::choose_chat_template(*tokenizer_, template_text_, options.chat_template));
+  SessionTemplate chosen;
+  chosen.chat = value_or_throw(engine::choose_chat_template(
+      *tokenizer_, {template_text_, options.chat_template, options.thinking}));
+  chosen.to_say = options.chat_template.empty() && chosen.chat->name() == "raw";
   Session session;
   {
     const std::lock_guard lock(sessions_mutex_);
@@ -109,14 +112,37 @@ Session RuntimeImpl::open_session(const SessionOptions& options) {
   Error error = ask_coordinator<Error>(*wiring.get(), [&](const auto& answer) {
     return engine::OpenContext{session.id, limit, answer};
   });
+  if (error.code == ErrorCode::kNoMemory) error.hint = "open the session with fewer context_tokens";
   if (error.code != ErrorCode::kOk) throw Exception(std::move(error));
   return session;
 }
 
-std::shared_ptr<const engine::ChatTemplate> RuntimeImpl::chat_template(Session session) const {
-  const std::lock_guard lock(sessions_mutex_);
-  const auto found = templates_.find(session.id);
-  return found == templates_.end() ? nullptr : found->second;
+std::shared_ptr<const engine::ChatTemplate> RuntimeImpl::chat_template(Session session) {
+  std::shared_ptr<const engine::ChatTemplate> chat;
+  bool to_say = false;
+  {
+    const std::lock_guard lock(sessions_mutex_);
+    const auto found = templates_.find(session.id);
+    if (found == templates_.end()) return nullptr;
+    chat = found->second.chat;
+    to_say = std::exchange(found->second.to_say, false);
+  }
+  if (to_say && notice_) {
+    const std::string why = template_text_.empty()
+                                ? "the model has no chat template"
+                                : "the model's chat template is of no known family";
+    notice_(why + ": turns are sent as raw text (templates by name: " +
+            engine::chat_template_names() + ")");
+  }
+  return chat;
+}
+
+std::shared_ptr<const engine::TokenIndex> RuntimeImpl::token_index() {
+  const std::lock_guard lock(token_index_mutex_);
+  if (token_index_ == nullptr) {
+    token_index_ = std::make_shared<const engine::TokenIndex>(*tokenizer_);
+  }
+  return token_index_;
 }
 
 LoadReport RuntimeImpl::load_report() {
@@ -144,7 +170,8 @@ Session Model::open_session(const SessionOptions& options) const {
   return impl_->open_session(options);
 }
 std::vector<Token> Model::tokenize(std::string_view text, const TokenizeOptions& options) const {
-  return impl_->tokenizer()->encode(text, {options.parse_special, options.add_bos});
+  return impl_->tokenizer()->encode(text,
+                                    {options.parse_special, options.add_bos, options.add_eos});
 }
 std::string Model::piece(Token token) const { return impl_->tokenizer()->piece(token, true); }
 const ModelInfo& Model::info() const { return impl_->info(); }

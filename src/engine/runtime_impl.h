@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/chat_template.h"
+#include "engine/token_index.h"
 #include "engine/tokenizer.h"
 #include "engine/wiring.h"
 #include "mzcache/config.h"
@@ -51,8 +52,11 @@ class RuntimeImpl {
   [[nodiscard]] const std::shared_ptr<const engine::Tokenizer>& tokenizer() const noexcept {
     return tokenizer_;
   }
+  // Of the loaded model's vocabulary; made when it is first wanted, which takes a moment.
+  [[nodiscard]] std::shared_ptr<const engine::TokenIndex> token_index();
   [[nodiscard]] const ModelInfo& info() const noexcept { return info_; }
-  [[nodiscard]] std::shared_ptr<const engine::ChatTemplate> chat_template(Session session) const;
+  // Says so once where the model has no template and none was named: its turns are raw text.
+  [[nodiscard]] std::shared_ptr<const engine::ChatTemplate> chat_template(Session session);
   [[nodiscard]] std::uint64_t next_request() noexcept { return ++requests_; }
   [[nodiscard]] actors::Timeline& timeline() noexcept { return timeline_; }
   [[nodiscard]] LoadReport load_report();
@@ -67,15 +71,21 @@ class RuntimeImpl {
   std::atomic<std::uint64_t> requests_{0};
   ModelInfo info_;
   std::shared_ptr<const engine::Tokenizer> tokenizer_;
+  std::mutex token_index_mutex_;
+  std::shared_ptr<const engine::TokenIndex> token_index_;
   std::string template_text_;
   actors::Nanoseconds load_begin_{0};
   double metadata_ms_ = 0;
 
   std::shared_mutex wiring_mutex_;
   std::unique_ptr<engine::Wiring> wiring_;
-  mutable std::mutex sessions_mutex_;
+  struct SessionTemplate {
+    std::shared_ptr<const engine::ChatTemplate> chat;
+    bool to_say = false;  // it is raw because the model has none
+  };
+  std::mutex sessions_mutex_;
   std::uint32_t sessions_ = 0;
-  std::map<std::uint32_t, std::shared_ptr<const engine::ChatTemplate>> templates_;
+  std::map<std::uint32_t, SessionTemplate> templates_;
 };
 
 }  // namespace mzcache

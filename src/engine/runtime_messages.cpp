@@ -65,11 +65,39 @@ std::function<std::vector<Token>(std::span<const Token>)> turn_maker(
   return [tokenizer, chat, prompt = message.prompt,
           system = message.options.system](std::span<const Token> context) {
     if (chat == nullptr) {
-      return tokenizer->encode(prompt, {.parse_special = true, .add_bos = context.empty()});
+      return tokenizer->encode(
+          prompt, {.parse_special = true, .add_bos = context.empty(), .starts = context.empty()});
     }
     const bool closed = !context.empty() && tokenizer->ends_generation(context.back());
-    return chat->user_turn(*tokenizer, prompt, system, context.empty(), closed);
+    return chat->user_turn(*tokenizer, {prompt, system, context.empty(), closed});
   };
+}
+
+Result<void> check_bias(const GenerateOptions& options, std::uint32_t vocabulary) {
+  for (const auto& [token, bias] : options.logit_bias) {
+    if (token >= 0 && static_cast<std::uint32_t>(token) < vocabulary) continue;
+    return Error{ErrorCode::kBadArgument, 0, "generate",
+                 "logit_bias: token " + std::to_string(token) + " is not in the vocabulary of " +
+                     std::to_string(vocabulary),
+                 "logit_bias"};
+  }
+  return {};
+}
+
+// Null where the message has no grammar.
+Result<std::unique_ptr<engine::GrammarConstraint>> make_constraint(
+    const std::shared_ptr<RuntimeImpl>& impl, const std::string& text) {
+  std::unique_ptr<engine::GrammarConstraint> constraint;
+  if (text.empty()) return constraint;
+  auto grammar = engine::Grammar::parse(text);
+  if (!grammar) return std::move(grammar).error();
+  constraint =
+      std::make_unique<engine::GrammarConstraint>(std::move(*grammar), impl->token_index());
+  if (constraint->nothing_allowed()) {
+    return Error{ErrorCode::kBadArgument, 0, "grammar",
+                 "no token of the model's vocabulary begins a text of it"};
+  }
+  return constraint;
 }
 
 }  // namespace
@@ -116,7 +144,13 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
       completion->post([on_token, text = std::move(text)] { on_token(text); });
     };
   }
-  auto source = std::make_shared<AnswerSource>(impl->tokenizer(), message.options, std::move(show));
+  if (auto checked = check_bias(message.options, wiring->model().vocabulary); !checked) {
+    return complete(completion, checked.error(), Answer{});
+  }
+  auto constraint = make_constraint(impl, message.options.grammar);
+  if (!constraint) return complete(completion, constraint.error(), Answer{});
+  auto source = std::make_shared<AnswerSource>(impl->tokenizer(), message.options,
+                                               std::move(*constraint), std::move(show));
   engine::GenerateRequest request;
   request.id = new_request(impl, completion);
   request.cancelled = cancelled_flag(completion);
@@ -133,6 +167,7 @@ void start(const std::shared_ptr<RuntimeImpl>& impl, Generate message,
   request.done = [completion, source](engine::GenerateResult result) {
     source->finish();
     result.answer.text = source->text();
+    result.answer.logprobs = source->take_logprobs();
     finish(completion, result.error, std::move(result.answer));
   };
   wiring->coordinator().post(std::move(request));

@@ -26,12 +26,6 @@ constexpr std::uint32_t kFirstTokens = 128;
 constexpr std::uint32_t kTokens = 512;
 constexpr double kFirstLimit = 0.5;  // seconds
 
-std::string identity_text(const actors::ModelDescription& model) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(model.identity));
-  return text;
-}
-
 double evaluate_s(Runtime& runtime, Session session, const ModelInfo& info, std::uint32_t count) {
   Evaluate message;
   message.session = session;
@@ -48,7 +42,7 @@ double evaluate_s(Runtime& runtime, Session session, const ModelInfo& info, std:
 // Loads the weights; everything else about a profile does without.
 double measure_prefill(Config config, const std::string& file, const Profile& profile) {
   // The profile is there already.
-  config.profile.read_bytes_per_s = profile.alone.read;
+  config.profile.read_bytes_per_s = engine::read_rate(profile.alone);
   config.profile.decode_bytes_per_s = profile.alone.decode;
   config.profile.allocate_bytes_per_s = profile.alone.allocate;
   Runtime runtime(std::move(config));
@@ -73,7 +67,7 @@ double measure_prefill(Config config, const std::string& file, const Profile& pr
 }
 
 ProfileRates public_rates(const engine::StageRates& rates) {
-  return {rates.read, rates.decode, rates.allocate};
+  return {engine::read_rate(rates), rates.decode, rates.allocate};
 }
 
 // r and T (paper, Algorithm 1) and the times they come from.
@@ -85,7 +79,7 @@ void add_model_figures(const actors::ModelDescription& model, const RestoreProfi
   chunk.bytes = model.chunk_bytes();
   const engine::UnitTimes chunk_times = engine::unit_times(chunk, profile, options);
   const auto read_ms = [&](std::uint64_t bytes) {
-    return ms(engine::transfer_time(bytes, profile.read_bytes_per_s));
+    return ms(engine::transfer_time(bytes, profile.model_read_bytes_per_s));
   };
   double layers_ms = 0;
   for (const auto& layer : model.layer) layers_ms += read_ms(layer.unit_bytes);
@@ -131,7 +125,7 @@ engine::ObtainedProfile obtain(const Config& config, const Opened& opened, bool 
 double prefill_rate(const Config& config, const std::string& file,
                     const actors::ModelDescription& model, bool refresh,
                     engine::ObtainedProfile& obtained, const engine::NoticeSink& notice) {
-  const std::string identity = identity_text(model);
+  const std::string identity = engine::prefill_key(model);
   const auto known = obtained.profile.prefill.find(identity);
   if (!refresh && known != obtained.profile.prefill.end()) return known->second;
   const double rate = measure_prefill(config, file, obtained.profile);
@@ -145,6 +139,8 @@ double prefill_rate(const Config& config, const std::string& file,
 
 const char* stage_key(engine::EvictionStage stage) {
   switch (stage) {
+    case engine::EvictionStage::kRecompute:
+      return "recompute";
     case engine::EvictionStage::kKvOnly:
       return "kv_only";
     case engine::EvictionStage::kKvAndW:
@@ -191,10 +187,13 @@ void add_steps(const engine::EvictionPlan& plan, PlanReport& report) {
     row.layer = step.unit.layer;
     row.chunk = step.unit.chunk;
     row.from = place_key(step.from);
-    row.to = place_key(step.to);
+    row.to = step.stage == engine::EvictionStage::kRecompute ? "recompute" : place_key(step.to);
     row.bytes = step.bytes;
     report.steps.push_back(std::move(row));
     switch (step.stage) {
+      case engine::EvictionStage::kRecompute:
+        ++report.stages.recompute;
+        break;
       case engine::EvictionStage::kKvOnly:
         ++report.stages.kv_only;
         break;
@@ -208,6 +207,18 @@ void add_steps(const engine::EvictionPlan& plan, PlanReport& report) {
         ++report.stages.comp_kv;
         break;
     }
+  }
+}
+
+// Chunks behind every window, where they wait for an eviction: as many as make up `bytes`.
+void add_unseen(const std::vector<actors::UnitId>& chunks, std::uint64_t chunk_bytes,
+                std::uint64_t bytes, PlanReport& report) {
+  for (const actors::UnitId chunk : chunks) {
+    if (report.freed_bytes >= bytes) return;
+    report.steps.push_back({"out_of_window", unit_key(chunk.kind), chunk.layer, chunk.chunk,
+                            "resident", "dropped", chunk_bytes});
+    report.freed_bytes += chunk_bytes;
+    ++report.stages.out_of_window;
   }
 }
 
@@ -227,12 +238,13 @@ ProfileReport measure_profile(const Config& config, const std::string& model, bo
     report.prefill_tokens_per_s =
         prefill_rate(config, model, *opened.model, refresh, obtained, notice);
   }
-  const RestoreProfile planned = engine::planner_profile(config, obtained.profile);
-  report.alone = {planned.read_bytes_per_s, planned.decode_bytes_per_s,
-                  planned.allocate_bytes_per_s};
+  const RestoreProfile planned =
+      engine::planner_profile(config, obtained.profile, opened.description());
+  report.alone = public_rates({planned.model_read_bytes_per_s, planned.swap_read_bytes_per_s,
+                               planned.decode_bytes_per_s, planned.allocate_bytes_per_s});
   report.busy = public_rates(obtained.profile.busy);
-  report.model_read_bytes_per_s = obtained.profile.model_read_bytes_per_s;
-  report.swap_read_bytes_per_s = obtained.profile.swap_read_bytes_per_s;
+  report.model_read_bytes_per_s = planned.model_read_bytes_per_s;
+  report.swap_read_bytes_per_s = planned.swap_read_bytes_per_s;
   report.write_bytes_per_s = obtained.profile.write_bytes_per_s;
   report.encode_bytes_per_s = obtained.profile.encode_bytes_per_s;
   report.decode_cpu_s_per_byte = obtained.profile.decode_cpu_s_per_byte;
@@ -255,8 +267,9 @@ PlanReport plan_eviction(const Config& config, const std::string& model,
   const actors::ModelDescription& description = *opened.model;
   if (context_tokens > description.context_length) {
     throw Exception({ErrorCode::kBadArgument, 0, "plan",
-                     std::to_string(context_tokens) + " context tokens, the model takes " +
-                         std::to_string(description.context_length)});
+                     std::to_string(context_tokens) + " context tokens are more than the model " +
+                         "takes (allowed: 0 to " + std::to_string(description.context_length) + ")",
+                     "context_tokens"});
   }
   const auto codec = value_or_throw(codec::make_codec(config.memory.codec));
   const Profile profile = obtain(config, opened, false, notice).profile;
@@ -268,25 +281,37 @@ PlanReport plan_eviction(const Config& config, const std::string& model,
     (unit.unit.kind == actors::UnitKind::kKv ? report.kv_bytes : report.weights_bytes) +=
         unit.bytes;
   }
+  std::vector<actors::UnitId> unseen;
+  if (!config.memory.free_out_of_window) {
+    unseen = engine::unseen_chunks(description, context_tokens);
+  }
+  report.kv_bytes += unseen.size() * description.chunk_bytes();
   report.footprint_bytes = report.weights_bytes + report.kv_bytes;
   report.requested_bytes =
       amount.percent >= 0 ? share_of(report.footprint_bytes, amount.percent) : amount.bytes;
-  input.profile = engine::planner_profile(config, profile);
+  add_unseen(unseen, description.chunk_bytes(), report.requested_bytes, report);
+  input.profile = engine::planner_profile(config, profile, &description);
+  if (context_tokens > 0) {
+    input.contexts.push_back({engine::kPlannedContext, context_tokens, description.chunk_tokens,
+                              description.has_windows()});
+  }
   input.storage_free = config.memory.swap_file_max;
   input.memory_swap_free = config.memory.memory_swap_max_bytes > 0
                                ? config.memory.memory_swap_max_bytes
                                : share_of(report.kv_bytes, config.memory.memory_swap_max_percent);
   const engine::EvictionPlan plan =
       engine::make_planner(engine::to_planner_options(config, opened.device->info()))
-          ->plan(input, report.requested_bytes);
-  report.freed_bytes = plan.freed_bytes;
+          ->plan(input,
+                 report.requested_bytes - std::min(report.requested_bytes, report.freed_bytes));
+  report.freed_bytes += plan.freed_bytes;
   if (report.footprint_bytes > 0) {
     report.remaining_percent = 100.0 *
-                               static_cast<double>(report.footprint_bytes - plan.freed_bytes) /
+                               static_cast<double>(report.footprint_bytes - report.freed_bytes) /
                                static_cast<double>(report.footprint_bytes);
   }
   report.restore_memory_ms = plan.restore_memory_s * 1e3;
   report.restore_storage_ms = plan.restore_storage_s * 1e3;
+  report.recompute_ms = plan.recompute_s * 1e3;
   add_steps(plan, report);
   return report;
 }

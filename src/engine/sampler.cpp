@@ -55,6 +55,18 @@ void sort_first(Ids::iterator begin, Ids::iterator middle, Ids::iterator end, co
   std::sort(begin, middle, ahead);
 }
 
+// Puts all other tokens out. The first that is allowed, -1 if none is.
+Token keep_allowed(std::span<const std::uint64_t> allowed, std::span<float> logits) {
+  if (allowed.empty()) return 0;
+  Token first = -1;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const bool in = i / 64 < allowed.size() && (allowed[i / 64] >> (i % 64U) & 1U) != 0;
+    if (!in) logits[i] = kLowest;
+    if (in && first < 0) first = static_cast<Token>(i);
+  }
+  return first;
+}
+
 void penalise(const SamplingOptions& options, std::span<const Token> recent, Ids& window,
               std::span<float> logits) {
   recent = recent.last(std::min<std::size_t>(recent.size(), options.repeat_last));
@@ -111,10 +123,13 @@ Token draw(std::span<const std::uint32_t> order, std::span<const float> weights,
 Sampler::Sampler(SamplingOptions options)
     : options_(std::move(options)), random_(options_.seed != 0 ? options_.seed : fresh_seed()) {}
 
-Token Sampler::sample(std::span<const float> logits, std::span<const Token> recent) {
+Token Sampler::sample(std::span<const float> logits, std::span<const Token> recent,
+                      std::span<const std::uint64_t> allowed) {
   if (logits.empty()) return -1;
   scratch_.resize(logits.size());
   std::transform(logits.begin(), logits.end(), scratch_.begin(), tidy);
+  const Token fallback = keep_allowed(allowed, scratch_);
+  if (fallback < 0) return -1;
   for (const auto& [token, bias] : options_.logit_bias) {
     if (token >= 0 && static_cast<std::size_t>(token) < scratch_.size()) scratch_[token] += bias;
   }
@@ -126,7 +141,8 @@ Token Sampler::sample(std::span<const float> logits, std::span<const Token> rece
   }
   const Token best = first_highest(scratch_);
   const float highest = scratch_[best];
-  if (!(options_.temperature > 0) || highest == kLowest) return best;
+  if (highest == kLowest) return fallback;  // nothing can be chosen: the first that may be
+  if (!(options_.temperature > 0)) return best;
 
   order_.resize(scratch_.size());
   std::iota(order_.begin(), order_.end(), 0U);
@@ -146,6 +162,32 @@ Token Sampler::sample(std::span<const float> logits, std::span<const Token> rece
     std::erase_if(order_, [&](std::uint32_t id) { return scratch_[id] < least; });
   }
   return draw(order_, scratch_, random_);
+}
+
+TokenLogprob log_probabilities(std::span<const float> logits, Token chosen, std::uint32_t top) {
+  TokenLogprob result;
+  result.token = chosen;
+  std::vector<float> tidied(logits.size());
+  std::transform(logits.begin(), logits.end(), tidied.begin(), tidy);
+  const float highest = tidied.empty() ? kLowest : tidied[first_highest(tidied)];
+  double sum = 0;
+  for (const float logit : tidied) sum += std::exp(double{logit} - double{highest});
+  const double shift = std::log(sum);  // apart from `highest`, beside which it may not count
+  const auto logprob = [&](std::size_t id) {
+    return highest == kLowest ? kLowest
+                              : static_cast<float>(double{tidied[id]} - double{highest} - shift);
+  };
+  if (chosen >= 0 && static_cast<std::size_t>(chosen) < tidied.size()) {
+    result.logprob = logprob(static_cast<std::size_t>(chosen));
+  }
+  Ids order(tidied.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto end = order.begin() + std::min<std::ptrdiff_t>(top, std::ssize(order));
+  sort_first(order.begin(), end, order.end(), Ahead{tidied});
+  for (auto at = order.begin(); at != end; ++at) {
+    result.top.push_back({static_cast<Token>(*at), logprob(*at)});
+  }
+  return result;
 }
 
 }  // namespace mzcache::engine

@@ -27,6 +27,16 @@ constexpr std::string_view kSmollm = "\\p{N}|'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| 
                                      "\\p{L}\\p{N}]+|"
                                      "[" MZ_SPACE "]+(?![^" MZ_SPACE "\\p{N}])|[" MZ_SPACE "]+";
 
+// Where a file names none. llama.cpp applies four expressions one after the other, each to what the
+// last one left whole: punctuation, GPT-2's, numbers without the space before them, and three
+// digits at a time. Here they are one; a piece that one of them cut off ends white space as the end
+// of the text does.
+#define MZ_PUNCTUATION "\\p{P}$+<=>^~|"
+constexpr std::string_view kDefault =
+    "[" MZ_PUNCTUATION "]+|[0-9]{3}|(?:(?![0-9]{3})\\p{N})+| ?\\p{L}+| (?=\\p{N})| ?[^" MZ_SPACE
+    "\\p{L}\\p{N}" MZ_PUNCTUATION "]+|[" MZ_SPACE "]+(?![^" MZ_SPACE MZ_PUNCTUATION "])|[" MZ_SPACE
+    "]+";
+
 #define MZ_TIKTOKEN(number)                                                             \
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" number "| ?[^" MZ_SPACE \
   "\\p{L}\\p{N}]+[\\r\\n]*|[" MZ_SPACE "]*[\\r\\n]+|" MZ_SPACES
@@ -35,6 +45,7 @@ constexpr std::string_view kLlama3 = MZ_TIKTOKEN("\\p{N}{1,3}");
 constexpr std::string_view kQwen2 = MZ_TIKTOKEN("\\p{N}");
 
 #undef MZ_TIKTOKEN
+#undef MZ_PUNCTUATION
 #undef MZ_SPACES
 #undef MZ_SPACE
 
@@ -45,7 +56,7 @@ struct Named {
 
 constexpr std::array kPatterns = {
     Named{"smollm", kSmollm}, Named{"gpt-2", kGpt2},      Named{"llama-bpe", kLlama3},
-    Named{"qwen2", kQwen2},   Named{"exaone4", kGpt2},    Named{"default", kGpt2},
+    Named{"qwen2", kQwen2},   Named{"exaone4", kGpt2},    Named{"default", kDefault},
     Named{"llama3", kLlama3}, Named{"llama-v3", kLlama3},
 };
 

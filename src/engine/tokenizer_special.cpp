@@ -1,5 +1,7 @@
 #include "engine/tokenizer_special.h"
 
+#include <algorithm>
+
 namespace mzcache::engine {
 
 std::uint32_t SpecialTokens::child(std::uint32_t node, char byte) const noexcept {
@@ -29,25 +31,27 @@ void SpecialTokens::add(std::string_view text, Token token, bool control) {
   if (!control) begins_user_defined_[first] = true;
 }
 
-SpecialTokens::Hit SpecialTokens::longest_at(std::string_view text, std::size_t at,
-                                             bool controls) const noexcept {
+SpecialTokens::Hit SpecialTokens::longest_at(std::string_view text, std::size_t at, bool controls,
+                                             std::span<const Token> ignored) const noexcept {
   Hit hit;
   std::uint32_t node = 0;
   for (std::size_t i = at; i < text.size(); ++i) {
     node = child(node, text[i]);
     if (node == 0) break;
     const Node& reached = nodes_[node];
-    if (reached.token >= 0 && (controls || !reached.control)) hit = {at, i + 1 - at, reached.token};
+    if (reached.token < 0 || (reached.control && !controls)) continue;
+    if (std::find(ignored.begin(), ignored.end(), reached.token) != ignored.end()) continue;
+    hit = {at, i + 1 - at, reached.token};
   }
   return hit;
 }
 
-SpecialTokens::Hit SpecialTokens::find(std::string_view text, std::size_t from,
-                                       bool controls) const noexcept {
+SpecialTokens::Hit SpecialTokens::find(std::string_view text, std::size_t from, bool controls,
+                                       std::span<const Token> ignored) const noexcept {
   const auto& begins = controls ? begins_any_ : begins_user_defined_;
   for (std::size_t at = from; at < text.size(); ++at) {
     if (!begins[static_cast<unsigned char>(text[at])]) continue;
-    const Hit hit = longest_at(text, at, controls);
+    const Hit hit = longest_at(text, at, controls, ignored);
     if (hit.token >= 0) return hit;
   }
   return {};

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -25,8 +26,9 @@ class SpecialTokens {
   // Of two tokens with the same text the first counts. Empty texts are ignored.
   void add(std::string_view text, Token token, bool control);
   // The first place at or after `from` where a special token is spelled, and the longest one there;
-  // control tokens only if `controls`. Hit::at is npos where there is none.
-  [[nodiscard]] Hit find(std::string_view text, std::size_t from, bool controls) const noexcept;
+  // control tokens only if `controls`, and none of `ignored`. Hit::at is npos where there is none.
+  [[nodiscard]] Hit find(std::string_view text, std::size_t from, bool controls,
+                         std::span<const Token> ignored = {}) const noexcept;
   // The token with exactly this text, or -1.
   [[nodiscard]] Token exact(std::string_view text) const noexcept;
 
@@ -37,7 +39,8 @@ class SpecialTokens {
     bool control = false;
   };
   [[nodiscard]] std::uint32_t child(std::uint32_t node, char byte) const noexcept;  // 0: none
-  [[nodiscard]] Hit longest_at(std::string_view text, std::size_t at, bool controls) const noexcept;
+  [[nodiscard]] Hit longest_at(std::string_view text, std::size_t at, bool controls,
+                               std::span<const Token> ignored) const noexcept;
 
   std::vector<Node> nodes_{1};
   std::array<bool, 256> begins_any_{};

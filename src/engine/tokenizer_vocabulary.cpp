@@ -42,10 +42,12 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
     if (!texts) return std::move(texts).error();
     if (*texts != nullptr) vocabulary.*field = **texts;
   }
-  for (const auto& [key, field] : {std::pair{"tokenizer.ggml.bos_token_id", &Vocabulary::bos},
-                                   std::pair{"tokenizer.ggml.eos_token_id", &Vocabulary::eos},
-                                   std::pair{"tokenizer.ggml.eot_token_id", &Vocabulary::eot},
-                                   std::pair{"tokenizer.ggml.eom_token_id", &Vocabulary::eom}}) {
+  for (const auto& [key, field] :
+       {std::pair{"tokenizer.ggml.bos_token_id", &Vocabulary::bos},
+        std::pair{"tokenizer.ggml.eos_token_id", &Vocabulary::eos},
+        std::pair{"tokenizer.ggml.eot_token_id", &Vocabulary::eot},
+        std::pair{"tokenizer.ggml.eom_token_id", &Vocabulary::eom},
+        std::pair{"tokenizer.ggml.unknown_token_id", &Vocabulary::unknown}}) {
     auto id = read_id(file, key);
     if (!id) return std::move(id).error();
     vocabulary.*field = *id;
@@ -53,9 +55,17 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
   auto kinds = file.integers("tokenizer.ggml.token_type");
   if (!kinds) return std::move(kinds).error();
   vocabulary.kinds = std::move(*kinds);
-  auto add_bos = file.boolean("tokenizer.ggml.add_bos_token");
-  if (!add_bos) return std::move(add_bos).error();
-  vocabulary.add_bos = *add_bos;
+  auto scores = file.numbers("tokenizer.ggml.scores");
+  if (!scores) return std::move(scores).error();
+  vocabulary.scores.assign(scores->begin(), scores->end());
+  for (const auto& [key, field] :
+       {std::pair{"tokenizer.ggml.add_bos_token", &Vocabulary::add_bos},
+        std::pair{"tokenizer.ggml.add_eos_token", &Vocabulary::add_eos},
+        std::pair{"tokenizer.ggml.add_space_prefix", &Vocabulary::add_space_prefix}}) {
+    auto flag = file.boolean(key);
+    if (!flag) return std::move(flag).error();
+    vocabulary.*field = *flag;
+  }
   return vocabulary;
 }
 

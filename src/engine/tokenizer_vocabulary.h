@@ -27,16 +27,21 @@ enum class TokenKind : std::uint8_t {
 // The keys of tokenizer.ggml.*. The spans view the file's metadata.
 struct Vocabulary {
   std::string file;      // for errors
-  std::string model;     // "gpt2": byte-level BPE
+  std::string model;     // "gpt2": byte-level BPE, "llama": SentencePiece
   std::string splitter;  // tokenizer.ggml.pre
   std::span<const std::string> tokens;
   std::span<const std::string> merges;  // "left right"
   std::vector<std::int64_t> kinds;      // TokenKind; empty: all normal
+  std::vector<float> scores;            // "llama" only; the highest merges first
+  // Ids, -1 where the file names none. That and nullopt mean the default of the model's format.
   std::int64_t bos = -1;
   std::int64_t eos = -1;
   std::int64_t eot = -1;
   std::int64_t eom = -1;
-  std::optional<bool> add_bos;  // nullopt: the default of the model's format
+  std::int64_t unknown = -1;
+  std::optional<bool> add_bos;
+  std::optional<bool> add_eos;
+  std::optional<bool> add_space_prefix;
 };
 
 // The result views `file`.

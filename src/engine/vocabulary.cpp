@@ -18,7 +18,7 @@ Vocabulary Vocabulary::load(const std::string& file) {
 
 std::vector<Token> Vocabulary::tokenize(std::string_view text,
                                         const TokenizeOptions& options) const {
-  return impl_->tokenizer->encode(text, {options.parse_special, options.add_bos});
+  return impl_->tokenizer->encode(text, {options.parse_special, options.add_bos, options.add_eos});
 }
 
 std::string Vocabulary::piece(Token token) const {

@@ -1,9 +1,12 @@
 #include "engine/wiring.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
+#include "actors/prompt_thread.h"
 #include "engine/pipeline.h"
+#include "engine/wiring_codec_profile.h"
 #include "engine/wiring_options.h"
 
 namespace mzcache::engine {
@@ -25,6 +28,7 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.allocate_first = !(config.overlap.allocation && config.overlap.reload);
   options.compute_last = !(config.overlap.prefill && config.overlap.reload);
   options.keep_compressed = config.memory.keep_compressed;
+  options.free_out_of_window = config.memory.free_out_of_window;
   options.resume_delay =
       actors::Nanoseconds(static_cast<std::int64_t>(config.policy.resume_delay_s * 1e9));
   const std::uint64_t chunks = model.context_length / model.chunk_tokens + 1;
@@ -50,6 +54,7 @@ DeviceSummary summarize_device(const gpu::DeviceInfo& info) {
   summary.cpu = info.cpu;
   summary.fp16 = info.fp16;
   summary.subgroups = info.subgroups;
+  summary.dot_products = info.dot_products;
   return summary;
 }
 
@@ -60,14 +65,15 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const GgufFile& file, const Confi
   Result<actors::ModelDescription> model = describe_model(file);
   if (!model) return model.error();
   wiring->model_ = std::move(*model);
-  wiring->shape_ = {wiring->model_.chunk_layout(), wiring->model_.rope};
+  wiring->shape_ = actors::kv_shape(wiring->model_);
   Result<std::shared_ptr<const actors::KvCodec>> codec = codec::make_codec(config.memory.codec);
   if (!codec) return codec.error();
   wiring->codec_ = std::move(*codec);
   if (Result<void> opened = wiring->open_storage(config, notice); !opened) return opened.error();
   if (Result<void> opened = wiring->open_device(config, notice); !opened) return opened.error();
   wiring->know_profile(config, notice);
-  if (Result<void> started = wiring->start(config, timeline); !started) return started.error();
+  if (Result<void> started = wiring->start(config, timeline, notice); !started)
+    return started.error();
   return wiring;
 }
 
@@ -82,12 +88,21 @@ Wiring::~Wiring() {
 }
 
 void Wiring::know_profile(const Config& config, const NoticeSink& notice) {
-  if (profile_given(config)) return;
-  Result<ObtainedProfile> obtained = obtain_profile(config, *device_, &model_, false, notice);
-  if (obtained) {
-    kept_profile_ = std::move(*obtained);
-  } else if (notice) {
-    notice(obtained.error().message() + "; plans are made with assumed rates");
+  if (!profile_given(config)) {
+    Result<ObtainedProfile> obtained = obtain_profile(config, *device_, &model_, false, notice);
+    if (obtained) {
+      kept_profile_ = std::move(*obtained);
+    } else if (notice) {
+      notice(obtained.error().message() + "; plans are made with assumed rates");
+    }
+  }
+  // Measuring it would load the weights now, just to know.
+  const double prefill =
+      planner_profile(config, kept_profile_.profile, &model_).prefill_tokens_per_s;
+  if (config.policy.recompute && prefill <= 0 && notice) {
+    notice(
+        "policy.recompute: how fast this model computes is not known, so nothing is left to be "
+        "computed again; mzcache profile -m FILE measures it");
   }
 }
 
@@ -96,24 +111,37 @@ Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice)
   if (!device) return device.error();
   device_ = std::move(*device);
   device_summary_ = summarize_device(device_->info());
-  Result<cl::Program> program = gpu::load_program(*device_, {});
-  if (!program) return program.error();
-  program_ = std::move(*program);
-
+  Result<bool> int8 = activations_int8(config, device_->info());
+  if (!int8) return int8.error();
   gpu::UnitMemory::Options memory_options;
   memory_options.huge_pages = config.memory.huge_pages;
   Result<std::unique_ptr<gpu::UnitMemory>> memory =
       gpu::UnitMemory::create(*device_, unit_sizes(model_), memory_options);
   if (!memory) return memory.error();
   memory_ = std::move(*memory);
-  Result<std::unique_ptr<actors::ComputeQueue>> queue =
-      gpu::create_compute_queue(*device_, program_, *memory_, model_, {});
-  if (!queue) return queue.error();
-  queue_ = std::move(*queue);
   for (const std::string& line : device_->notices()) {
     if (notice) notice(line);
   }
+  kernels_ = load_kernels(*int8, notice);
+  Result<std::unique_ptr<actors::ComputeQueue>> queue =
+      gpu::create_compute_queue(*device_, kernels_, *memory_, model_, {});
+  if (!queue) return queue.error();
+  queue_ = std::move(*queue);
   return {};
+}
+
+// On a thread of its own: on a new machine compiling takes seconds, which reading weights hides.
+gpu::PendingKernels Wiring::load_kernels(bool int8, const NoticeSink& notice) {
+  return std::async(std::launch::async,
+                    [device = device_.get(), needs = gpu::needs_of(model_, int8), notice] {
+                      const std::size_t said = device->notices().size();
+                      Result<gpu::Kernels> kernels = gpu::load_kernels(*device, needs, {});
+                      for (std::size_t i = said; notice && i < device->notices().size(); ++i) {
+                        notice(device->notices()[i]);
+                      }
+                      return kernels;
+                    })
+      .share();
 }
 
 Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice) {
@@ -133,23 +161,32 @@ Result<void> Wiring::open_storage(const Config& config, const NoticeSink& notice
   return {};
 }
 
-Result<void> Wiring::start(const Config& config, actors::Timeline& timeline) {
+Result<void> Wiring::start(const Config& config, actors::Timeline& timeline,
+                           const NoticeSink& notice) {
   Result<actors::CpuTopology> topology = actors::this_topology();
   if (!topology) return topology.error();
   const actors::Placement placement = to_placement(config.placement);
-  dispatcher_ =
-      std::make_unique<actors::ThreadedDispatcher>(placement, std::move(*topology), timeline);
+  if (notice && actors::promptness_allowed() == actors::Promptness::kOrdinary) {
+    notice(
+        "the storage reader runs at ordinary priority (no right to another: RLIMIT_RTPRIO or "
+        "RLIMIT_NICE); restores beside a busy processor take a little longer");
+  }
+  dispatcher_ = std::make_unique<actors::ThreadedDispatcher>(
+      placement, std::move(*topology), timeline,
+      device_->info().cpu ? actors::DeviceCores::kShared : actors::DeviceCores::kOwn);
   planner_ = make_planner(to_planner_options(config, device_->info()));
   EngineOptions options = to_engine_options(config, model_, queue_->slice_tokens_max());
   options.allocators = worker_count(placement, actors::ActorKind::kAllocator);
   options.decompressors = worker_count(placement, actors::ActorKind::kDecompressor);
   state_ = std::make_unique<EngineState>(model_, *memory_, *codec_, *planner_,
-                                         planner_profile(config, kept_profile_.profile),
+                                         planner_profile(config, kept_profile_.profile, &model_),
                                          dispatcher_->clock(), options);
   state_->rates =
       RateHistory(kept_profile_.profile.alone, kept_profile_.profile.busy, given_rates(config));
   timer_ = std::make_unique<ThreadTimer>();
   state_->timer = timer_.get();
+  observer_ = watch_for_codec_profile(*codec_, model_, shape_, *memory_, *queue_, notice);
+  state_->observer = observer_.get();
   if (Result<void> reserved = state_->swap.reserve(state_->options.swap_range_bytes); !reserved) {
     return reserved;
   }

@@ -43,26 +43,32 @@ class Wiring {
   [[nodiscard]] const actors::ModelDescription& model() const noexcept { return model_; }
   [[nodiscard]] const DeviceSummary& device() const noexcept { return device_summary_; }
   [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return queue_->scratch_bytes(); }
+  [[nodiscard]] const actors::Clock& clock() const noexcept { return dispatcher_->clock(); }
+  // The open files, for another device on them (benchmarks).
+  [[nodiscard]] const std::shared_ptr<io::StorageFiles>& files() const noexcept { return files_; }
 
  private:
   Wiring() = default;
   [[nodiscard]] Result<void> open_device(const Config& config, const NoticeSink& notice);
+  [[nodiscard]] gpu::PendingKernels load_kernels(bool int8, const NoticeSink& notice);
   [[nodiscard]] Result<void> open_storage(const Config& config, const NoticeSink& notice);
   // From its file, or measured. Never fails: plans can be made with assumed rates.
   void know_profile(const Config& config, const NoticeSink& notice);
-  [[nodiscard]] Result<void> start(const Config& config, actors::Timeline& timeline);
+  [[nodiscard]] Result<void> start(const Config& config, actors::Timeline& timeline,
+                                   const NoticeSink& notice);
 
   actors::ModelDescription model_;
   actors::KvShape shape_;
   DeviceSummary device_summary_;
   std::unique_ptr<gpu::Device> device_;
-  cl::Program program_;
+  gpu::PendingKernels kernels_;  // waits, when it goes, for what still compiles
   std::unique_ptr<gpu::UnitMemory> memory_;
   std::unique_ptr<actors::ComputeQueue> queue_;
   std::shared_ptr<io::StorageFiles> files_;
   std::unique_ptr<actors::BlockDevice> reads_;
   std::unique_ptr<actors::BlockDevice> writes_;
   std::shared_ptr<const actors::KvCodec> codec_;
+  std::unique_ptr<SliceObserver> observer_;
   std::unique_ptr<EvictionPlanner> planner_;
   ObtainedProfile kept_profile_;
   std::unique_ptr<EngineState> state_;

@@ -23,22 +23,25 @@ std::string template_name(const engine::GgufFile& file) {
   const auto tokenizer = engine::Tokenizer::load(file);
   const auto text = file.text("tokenizer.chat_template");
   if (!tokenizer || !text) return "raw";
-  const auto chosen = engine::choose_chat_template(**tokenizer, text->value_or(""), "");
+  const auto chosen = engine::choose_chat_template(**tokenizer, {text->value_or("")});
   return chosen ? std::string((*chosen)->name()) : "raw";
 }
 
-void add_units(const engine::ModelInfo& info, const engine::GgufFile& file, ModelInfo& out) {
+void add_units(const engine::ModelInfo& info, ModelInfo& out) {
   if (!info.units) {
     out.unsupported = info.units_absent;
+    // A type the format does not know has a size nobody knows.
+    const auto sized = [](const ModelInfo::TypeUse& use) { return use.bytes > 0; };
+    const bool all = std::all_of(out.tensor_types.begin(), out.tensor_types.end(), sized);
+    out.weights_bytes = all ? info.tensor_bytes : 0;
+    out.tied_embeddings = info.tied_embeddings;
     return;
   }
-  const auto model = engine::describe_model(file);
   for (const auto& unit : info.units->units) {
-    const bool head = unit.kind == "head";
     ModelInfo::Unit row;
-    row.name = head ? "head" : "layer " + std::to_string(unit.layer);
+    row.name = unit.kind == "head" ? "head" : "layer " + std::to_string(unit.layer);
     row.bytes = unit.bytes;
-    row.window = !head && model ? model->layer[unit.layer].window : 0;
+    row.window = unit.window;
     out.units.push_back(std::move(row));
   }
   out.weights_bytes = info.units->weights_bytes;
@@ -74,7 +77,7 @@ ModelInfo inspect(const std::string& path) {
   out.tokenizer_tokens = static_cast<std::uint32_t>(info.tokenizer.tokens);
   out.chat_template = template_name(file);
   out.kv_bytes_per_token = info.kv_bytes_per_token.value_or(0);
-  add_units(info, file, out);
+  add_units(info, out);
   return out;
 }
 
@@ -116,7 +119,11 @@ void draw_trace(const std::string& path, const std::string& svg_file) {
   out << actors::render_svg(file);
   out.flush();
   if (!out) {
-    throw Exception({ErrorCode::kIo, errno, "write", svg_file});
+    throw Exception({.code = ErrorCode::kIo,
+                     .native = errno,
+                     .operation = "write",
+                     .context = svg_file,
+                     .hint = "choose a file in a folder that is there and can be written to"});
   }
 }
 

@@ -31,7 +31,7 @@ Subject make_subject(const actors::ModelDescription* model) {
     layers = model->layers;
     subject.file = model->file;
     subject.sizes = unit_sizes(*model);
-    subject.shape = {model->chunk_layout(), model->rope};
+    subject.shape = actors::kv_shape(*model);
     std::uint64_t bytes = 0;
     for (std::uint32_t i = 0; i < layers && (i == 0 || bytes < kWeightBytesTotal); ++i) {
       subject.weights.push_back({actors::weights_unit(i), model->layer[i].ranges});
@@ -39,6 +39,7 @@ Subject make_subject(const actors::ModelDescription* model) {
     }
   } else {
     subject.shape.layout = {actors::ChunkLayout::Order::kTiled, 8, 128, actors::kChunkTokens};
+    subject.shape.ropes.resize(layers);
     subject.sizes.weights_bytes.assign(layers, actors::kBlockAlignment);
     subject.sizes.head_bytes = actors::kBlockAlignment;
     subject.sizes.chunk_bytes = subject.shape.layout.bytes();
@@ -83,13 +84,6 @@ double median_read(const std::vector<Tally>& tallies) {
   return median_of(tallies, [](const Tally& t) { return rate(t.bytes_read, t.read); });
 }
 
-// Weights and stored chunks come back through one reader: its rate where it reads as many bytes of
-// the one as of the other, or of the one that is known.
-double both_rates(double a, double b) {
-  if (a <= 0 || b <= 0) return std::max(a, b);
-  return 2 / (1 / a + 1 / b);
-}
-
 }  // namespace
 
 Result<Profile> measure_rates(const Config& config, gpu::Device& device,
@@ -115,17 +109,16 @@ Result<Profile> measure_rates(const Config& config, gpu::Device& device,
   if (rig.stored()) {
     const auto swap = repeat(rig, [](const Rig& r) { return r.chunk_runs(false); });
     if (!swap) return swap.error();
-    profile.swap_read_bytes_per_s = median_read(*swap);
+    profile.alone.swap_read = median_read(*swap);
     all.insert(all.end(), swap->begin(), swap->end());
   }
   if (model != nullptr) {
     const auto weights = repeat(rig, [](const Rig& r) { return r.weight_runs(); });
     if (!weights) return weights.error();
-    profile.model_read_bytes_per_s = median_read(*weights);
+    profile.alone.model_read = median_read(*weights);
     all.insert(all.end(), weights->begin(), weights->end());
   }
-  profile.alone.read = both_rates(profile.model_read_bytes_per_s, profile.swap_read_bytes_per_s);
-  if (profile.alone.read <= 0) {
+  if (read_rate(profile.alone) <= 0) {
     return Error{ErrorCode::kNoSpace, 0, "measure",
                  "no swap file in " + config.memory.swap_directory + ", and no model to read"};
   }

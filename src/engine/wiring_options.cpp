@@ -61,6 +61,7 @@ PlannerOptions to_planner_options(const Config& config, const gpu::DeviceInfo& d
                                                    : 0.0;
   options.cores = std::max(1U, device.compute_units);
   options.lossless_only = config.memory.codec == "none";
+  options.recompute = config.policy.recompute;
   return options;
 }
 
@@ -85,6 +86,17 @@ gpu::DeviceOptions to_device_options(const Config& config) {
   options.kernels = config.device.kernels;
   options.pin_workers = config.device.pin_workers;
   return options;
+}
+
+Result<bool> activations_int8(const Config& config, const gpu::DeviceInfo& device) {
+  const bool possible = device.kernels == "cpu";
+  if (config.device.activations == "int8" && !possible) {
+    return Error{ErrorCode::kUnsupported, 0, "device.activations",
+                 "\"int8\" needs the cpu kernels, and " + device.name + " gets the " +
+                     device.kernels + " ones",
+                 "device.activations"};
+  }
+  return possible && config.device.activations != "float";
 }
 
 gpu::UnitSizes unit_sizes(const actors::ModelDescription& model) {

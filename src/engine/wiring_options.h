@@ -25,6 +25,9 @@ using NoticeSink = std::function<void(std::string_view)>;
                                                 const gpu::DeviceInfo& device);
 [[nodiscard]] io::StorageOptions to_storage_options(const Config& config, const NoticeSink& notice);
 [[nodiscard]] gpu::DeviceOptions to_device_options(const Config& config);
+// Whether quantised weights meet activations of 8 bits. kUnsupported where they cannot and the
+// configuration insists.
+[[nodiscard]] Result<bool> activations_int8(const Config& config, const gpu::DeviceInfo& device);
 [[nodiscard]] gpu::UnitSizes unit_sizes(const actors::ModelDescription& model);
 
 }  // namespace mzcache::engine

@@ -106,7 +106,7 @@ Result<ObtainedProfile> obtain_profile(const Config& config, gpu::Device& device
   keep(obtained, notice);
   if (notice) {
     notice(fmt::format("measuring storage and decoder once: {:.1f} s (reads {}, decodes {})",
-                       obtained.profile.measure_s, rate_text(obtained.profile.alone.read),
+                       obtained.profile.measure_s, rate_text(read_rate(obtained.profile.alone)),
                        rate_text(obtained.profile.alone.decode)));
   }
   return obtained;
@@ -114,20 +114,32 @@ Result<ObtainedProfile> obtain_profile(const Config& config, gpu::Device& device
 
 bool profile_given(const Config& config) {
   const StageRates given = given_rates(config);
-  return given.read > 0 && given.decode > 0 && given.allocate > 0;
+  return given.model_read > 0 && given.decode > 0 && given.allocate > 0;
 }
 
 StageRates given_rates(const Config& config) {
-  return {config.profile.read_bytes_per_s, config.profile.decode_bytes_per_s,
-          config.profile.allocate_bytes_per_s};
+  return {config.profile.read_bytes_per_s, config.profile.read_bytes_per_s,
+          config.profile.decode_bytes_per_s, config.profile.allocate_bytes_per_s};
 }
 
-RestoreProfile planner_profile(const Config& config, Profile profile) {
+std::string prefill_key(const actors::ModelDescription& model) {
+  return fmt::format("{:016x}", model.identity);
+}
+
+RestoreProfile planner_profile(const Config& config, Profile profile,
+                               const actors::ModelDescription* model) {
   const StageRates given = given_rates(config);
-  if (given.read > 0) profile.alone.read = given.read;
+  if (given.model_read > 0) profile.alone.model_read = given.model_read;
+  if (given.swap_read > 0) profile.alone.swap_read = given.swap_read;
   if (given.decode > 0) profile.alone.decode = given.decode;
   if (given.allocate > 0) profile.alone.allocate = given.allocate;
-  return restore_profile(profile);
+  RestoreProfile planned = restore_profile(profile);
+  planned.prefill_tokens_per_s = config.profile.prefill_tokens_per_s;
+  if (planned.prefill_tokens_per_s <= 0 && model != nullptr) {
+    const auto known = profile.prefill.find(prefill_key(*model));
+    if (known != profile.prefill.end()) planned.prefill_tokens_per_s = known->second;
+  }
+  return planned;
 }
 
 }  // namespace mzcache::engine

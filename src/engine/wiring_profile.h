@@ -32,7 +32,11 @@ struct ObtainedProfile {
 [[nodiscard]] bool profile_given(const Config& config);
 // The configuration's figures; 0 where it gives none.
 [[nodiscard]] StageRates given_rates(const Config& config);
-// What the planner is to have: measured figures, the configuration's in their place.
-[[nodiscard]] RestoreProfile planner_profile(const Config& config, Profile profile);
+// What the planner is to have: measured figures, the configuration's in their place. `model` may be
+// null: prefill is then not known.
+[[nodiscard]] RestoreProfile planner_profile(const Config& config, Profile profile,
+                                             const actors::ModelDescription* model);
+// The key of a model's prefill rate.
+[[nodiscard]] std::string prefill_key(const actors::ModelDescription& model);
 
 }  // namespace mzcache::engine

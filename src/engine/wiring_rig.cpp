@@ -110,30 +110,29 @@ void Rig::spawn(const actors::Placement& placement) {
   using actors::ActorKind;
   const actors::Clock& clock = dispatcher_->clock();
   const actors::KvShape& shape = subject_.shape;
-  const std::uint64_t encoded_max = codec_->bound(shape.layout, shape.layout.tokens);
   counting_ = dispatcher_->spawn<Counting>({ActorKind::kCoordinator, "counting"}, *memory_);
   const auto reader = dispatcher_->spawn<actors::StorageReader>(
-      {ActorKind::kStorageReader, "storage-reader"}, *reads_, *memory_, shape, encoded_max, clock,
-      timeline_, "reads in flight");
+      {ActorKind::kStorageReader, "storage-reader"}, *reads_, *memory_, shape, clock, timeline_,
+      "reads in flight");
   const auto writer = dispatcher_->spawn<actors::StorageWriter>(
-      {ActorKind::kStorageWriter, "storage-writer"}, *writes_, *memory_, shape, encoded_max, clock,
-      timeline_, "writes in flight");
+      {ActorKind::kStorageWriter, "storage-writer"}, *writes_, *memory_, shape, clock, timeline_,
+      "writes in flight");
   const auto ready = counting_.port<actors::UnitReady>();
   const auto failed = counting_.port<actors::UnitFailed>();
   std::vector<actors::Port<actors::DecodeChunk>> decode;
-  decoders_ = worker_count(placement, ActorKind::kDecompressor);
-  for (std::uint32_t i = 0; i < decoders_; ++i) {
+  const auto allocated = counting_.port<actors::UnitsAllocated>();
+  for (std::uint32_t i = 0; i < worker_count(placement, ActorKind::kDecompressor); ++i) {
     const auto decompressor = dispatcher_->spawn<actors::Decompressor>(
         {ActorKind::kDecompressor, "decompress-" + std::to_string(i)}, *memory_, *codec_, shape,
         clock);
-    decompressor.actor->connect({ready, failed});
+    decompressor.actor->connect({allocated, ready, failed});
     decode.push_back(decompressor.port<actors::DecodeChunk>());
+    decode_run_.push_back(decompressor.port<actors::AllocateUnits>());
   }
   for (std::uint32_t i = 0; i < worker_count(placement, ActorKind::kAllocator); ++i) {
     const auto allocator = dispatcher_->spawn<actors::Allocator>(
         {ActorKind::kAllocator, "allocator-" + std::to_string(i)}, *memory_, clock);
-    allocator.actor->connect({reader.port<actors::ReadUnit>(), decode,
-                              counting_.port<actors::UnitsAllocated>(), ready,
+    allocator.actor->connect({reader.port<actors::ReadUnit>(), decode, allocated, ready,
                               counting_.port<actors::UnitsReleased>()});
     allocate_.push_back(allocator.port<actors::AllocateUnits>());
     release_.push_back(allocator.port<actors::ReleaseUnits>());
@@ -180,8 +179,14 @@ Result<void> Rig::release(const std::vector<UnitId>& units) {
 Result<Tally> Rig::restore(std::vector<actors::AllocateUnits> runs) {
   std::vector<UnitId> units;
   for (const auto& run : runs) units.insert(units.end(), run.units.begin(), run.units.end());
-  Result<Tally> tally = round(runs.size() + units.size(), [&] {
-    for (auto& run : runs) allocate_[allocator_of(run.units.front())].send(std::move(run));
+  std::size_t next_decoder = 0;
+  Result<Tally> tally = round(2 * units.size(), [&] {
+    for (auto& run : runs) {
+      const bool decoded = std::holds_alternative<actors::MemoryOrigin>(run.origins.front());
+      auto& port = decoded ? decode_run_[next_decoder++ % decode_run_.size()]
+                           : allocate_[allocator_of(run.units.front())];
+      port.send(std::move(run));
+    }
   });
   if (!tally) return tally;
   if (tally->error.code != ErrorCode::kOk) return tally->error;
@@ -235,7 +240,7 @@ Result<void> Rig::put_chunks_out(Profile& profile) {
 }
 
 Result<void> Rig::fill_chunks() {
-  const Result<Tally> fresh = round(subject_.chunks.size() + all_chunks().size(), [&] {
+  const Result<Tally> fresh = round(2 * all_chunks().size(), [&] {
     for (const auto& units : subject_.chunks) {
       actors::AllocateUnits run{units, std::vector<actors::Origin>(units.size())};
       allocate_[allocator_of(units.front())].send(std::move(run));
@@ -287,7 +292,7 @@ void Rig::write_chunks(Profile& profile) {
   }
   const Result<Tally> written = round(units.size(), [&] {
     for (const UnitId unit : units) {
-      write_.send(actors::WriteChunk{unit, {}, *chunks_[unit].stored_at, slots_->file_bytes()});
+      write_.send(actors::WriteChunk{unit, {}, 0, *chunks_[unit].stored_at, slots_->file_bytes()});
     }
   });
   if (!written || written->error.code != ErrorCode::kOk) return;

@@ -105,9 +105,9 @@ class Counting {
       tally_.bytes_allocated += memory_.bytes(unit).size();
     if (message.error.code != ErrorCode::kOk) {  // nobody fills these
       tally_.fail(message.error);
-      tally_.answers += message.units.size();
+      answered(message.units.size());
     }
-    answered();
+    answered(message.units.size());
   }
   void on(actors::UnitReady&& message) noexcept {
     tally_.bytes_read += message.bytes_read;
@@ -137,8 +137,8 @@ class Counting {
   }
 
  private:
-  void answered() noexcept {
-    ++tally_.answers;
+  void answered(std::size_t units = 1) noexcept {
+    tally_.answers += units;
     look();
   }
   void look() noexcept {
@@ -189,7 +189,9 @@ class Rig {
   [[nodiscard]] std::uint32_t allocators() const noexcept {
     return static_cast<std::uint32_t>(allocate_.size());
   }
-  [[nodiscard]] std::uint32_t decoders() const noexcept { return decoders_; }
+  [[nodiscard]] std::uint32_t decoders() const noexcept {
+    return static_cast<std::uint32_t>(decode_run_.size());
+  }
   [[nodiscard]] const TimedCodec& codec() const noexcept { return *codec_; }
   [[nodiscard]] const actors::Clock& clock() const noexcept { return dispatcher_->clock(); }
 
@@ -230,10 +232,10 @@ class Rig {
   std::unique_ptr<actors::ThreadedDispatcher> dispatcher_;
   actors::Ref<Counting> counting_;
   std::vector<actors::Port<actors::AllocateUnits>> allocate_;
+  std::vector<actors::Port<actors::AllocateUnits>> decode_run_;
   std::vector<actors::Port<actors::ReleaseUnits>> release_;
   std::vector<actors::Port<actors::CompressChunk>> compress_;
   actors::Port<actors::WriteChunk> write_;
-  std::uint32_t decoders_ = 0;
 };
 
 [[nodiscard]] inline double seconds(actors::Nanoseconds time) {

@@ -29,7 +29,7 @@ void CompletionOrder::set_listener(Listener listener) {
   listener_ = std::move(listener);
 }
 
-Result<void> CompletionOrder::expect(std::uint64_t ticket, const cl::Event& first,
+Result<void> CompletionOrder::expect(std::vector<std::uint64_t> tickets, const cl::Event& first,
                                      const cl::Event& last) {
   auto data = std::make_unique<CallbackData>();
   {
@@ -40,7 +40,7 @@ Result<void> CompletionOrder::expect(std::uint64_t ticket, const cl::Event& firs
     pending.number = data->number;
     pending.first = first;
     pending.last = last;
-    pending.completion.ticket = ticket;
+    pending.tickets = std::move(tickets);
   }
   // Outside the lock: the callback may come at once, on this thread.
   const std::uint64_t number = data->number;
@@ -74,9 +74,26 @@ void CompletionOrder::complete(std::uint64_t number, cl_int status) {
   // Set before any work of this slice was skipped, and cleared only after all of it was reported.
   found->completion.stopped = stop_.is_set();
   read_times(*found);
-  // Delivered under the lock, so that order holds; the listener only posts to a mailbox.
+  deliver_done();
+}
+
+void CompletionOrder::fail(std::vector<std::uint64_t> tickets, const Error& error) {
+  const std::lock_guard lock(mutex_);
+  Pending& pending = pending_.emplace_back();
+  pending.number = next_number_++;
+  pending.tickets = std::move(tickets);
+  pending.done = true;
+  pending.completion.error = error;
+  deliver_done();
+}
+
+// Under the lock, so that order holds; the listener only posts to a mailbox.
+void CompletionOrder::deliver_done() {
   while (!pending_.empty() && pending_.front().done) {
-    if (listener_) listener_(pending_.front().completion);
+    for (const std::uint64_t ticket : pending_.front().tickets) {
+      pending_.front().completion.ticket = ticket;
+      if (listener_) listener_(pending_.front().completion);
+    }
     pending_.pop_front();
   }
   if (pending_.empty()) drained_.notify_all();

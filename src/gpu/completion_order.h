@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "actors/ports.h"
 #include "gpu/device.h"
@@ -21,10 +22,12 @@ class CompletionOrder : public std::enable_shared_from_this<CompletionOrder> {
 
   explicit CompletionOrder(const StopFlag& stop) : stop_(stop) {}
   void set_listener(Listener listener);
-  // Delivers `ticket` once `last` is complete; `first` is the event the work began with. Takes a
+  // Delivers the tickets once `last` is complete; `first` is the event the work began with. Takes a
   // reference of its own to both.
-  [[nodiscard]] Result<void> expect(std::uint64_t ticket, const cl::Event& first,
+  [[nodiscard]] Result<void> expect(std::vector<std::uint64_t> tickets, const cl::Event& first,
                                     const cl::Event& last);
+  // Delivers the tickets with an error, in their turn.
+  void fail(std::vector<std::uint64_t> tickets, const Error& error);
   // Blocks until everything expected was delivered.
   void drain();
 
@@ -34,6 +37,7 @@ class CompletionOrder : public std::enable_shared_from_this<CompletionOrder> {
     cl::Event first;
     cl::Event last;
     bool done = false;
+    std::vector<std::uint64_t> tickets;
     actors::ComputeCompletion completion;
   };
   struct CallbackData {
@@ -43,6 +47,7 @@ class CompletionOrder : public std::enable_shared_from_this<CompletionOrder> {
 
   static void CL_CALLBACK on_event(cl_event event, cl_int status, void* data);
   void complete(std::uint64_t number, cl_int status);
+  void deliver_done();
   // When the device worked on it, on the steady clock.
   void read_times(Pending& pending);
 

@@ -22,10 +22,7 @@ std::string names_of(const std::vector<FoundDevice>& devices) {
 }
 
 Result<void> check_kernels(const std::string& kernels) {
-  if (kernels == "auto" || kernels == "portable" || kernels.empty()) return {};
-  if (kernels == "cpu") {
-    return Error{ErrorCode::kNotYet, 0, "device.kernels", "\"cpu\" is not built yet; use portable"};
-  }
+  if (kernels == "auto" || kernels == "portable" || kernels == "cpu" || kernels.empty()) return {};
   return Error{ErrorCode::kBadConfig, 0, "device.kernels",
                "\"" + kernels + "\" is none of auto, portable, cpu"};
 }
@@ -46,6 +43,20 @@ Result<MemoryMode> forced_mode(const FoundDevice& found, const std::string& name
                  found.info.name + " (SVM: " + found.info.svm + ") has no " + name};
   }
   return *mode;
+}
+
+// The set that was asked for, where it runs.
+Result<void> choose_kernels(DeviceInfo& info, const FoundDevice& found,
+                            const DeviceOptions& options) {
+  const bool possible = found.cpu_kernels && info.mode == MemoryMode::kHostMapping;
+  if (options.kernels == "cpu" && !possible) {
+    return Error{ErrorCode::kUnsupported, 0, "device.kernels",
+                 "\"cpu\" needs PoCL on an x86 processor with AVX2, which " + info.name +
+                     " (memory: " + memory_mode_name(info.mode) + ") is not",
+                 "device.kernels"};
+  }
+  info.kernels = possible && options.kernels != "portable" ? "cpu" : "portable";
+  return {};
 }
 
 Error device_error(cl_int status, const char* operation, const std::string& device) {
@@ -83,10 +94,11 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
   const auto devices = find_devices();
   const FoundDevice* found = choose_device(devices, options.name);
   if (found == nullptr) {
-    return Error{
-        ErrorCode::kNotFound, 0, "open device",
-        (options.name.empty() ? std::string() : "no device matches \"" + options.name + "\"; ") +
-            names_of(devices)};
+    const bool named = !options.name.empty() && !devices.empty();
+    return Error{ErrorCode::kNotFound, 0, named ? "device.name" : "open device",
+                 (named ? "no device's name contains \"" + options.name + "\"; " : std::string()) +
+                     names_of(devices),
+                 named ? "device.name" : ""};
   }
   std::unique_ptr<Device> device(new Device);
   device->info_ = found->info;
@@ -112,6 +124,11 @@ Result<std::unique_ptr<Device>> Device::open(const DeviceOptions& options) {
                        " cannot reach plain host memory through pointers: using " +
                        memory_mode_name(device->info_.mode));
   }
+  if (options.float_width_max != 0 && options.float_width_max < device->info_.float_width) {
+    device->info_.float_width = options.float_width_max;
+    device->info_.dot_products = false;
+  }
+  if (auto chosen = choose_kernels(device->info_, *found, options); !chosen) return chosen.error();
   return device;
 }
 

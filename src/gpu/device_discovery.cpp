@@ -62,6 +62,23 @@ MemoryMode mode_by_capability(const FoundDevice& found) {
   return MemoryMode::kBuffers;
 }
 
+// The CPU set is written for x86 and for PoCL, which compiles with clang for the processor it runs
+// on.
+void choose_kernels(FoundDevice& found) {
+  DeviceInfo& info = found.info;
+  info.kernels = "portable";
+#if defined(__x86_64__)
+  found.cpu_kernels = info.cpu && info.mode == MemoryMode::kHostMapping &&
+                      info.platform == "Portable Computing Language" && info.float_width >= 8 &&
+                      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+                      __builtin_cpu_supports("f16c") != 0;
+  if (!found.cpu_kernels) return;
+  info.kernels = "cpu";
+  info.dot_products = info.float_width >= 16 && __builtin_cpu_supports("avx512vnni") != 0 &&
+                      __builtin_cpu_supports("avx512vl") != 0;
+#endif
+}
+
 FoundDevice describe(const cl::Device& device, const std::string& platform) {
   FoundDevice found;
   found.device = device;
@@ -85,9 +102,9 @@ FoundDevice describe(const cl::Device& device, const std::string& platform) {
   info.float_width =
       std::max<std::uint32_t>(1, value_of<CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT>(device));
   info.allocation_bytes_max = value_of<CL_DEVICE_MAX_MEM_ALLOC_SIZE>(device);
-  info.kernels = "portable";
   read_svm(found);
   info.mode = mode_by_capability(found);
+  choose_kernels(found);
   return found;
 }
 
@@ -137,7 +154,11 @@ std::optional<MemoryMode> parse_memory_mode(std::string_view name) noexcept {
 
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> infos;
-  for (const FoundDevice& found : find_devices()) infos.push_back(found.info);
+  std::vector<FoundDevice> devices = find_devices();
+  std::stable_sort(devices.begin(), devices.end(),
+                   [](const FoundDevice& a, const FoundDevice& b) { return rank(a) > rank(b); });
+  infos.reserve(devices.size());
+  for (const FoundDevice& found : devices) infos.push_back(found.info);
   return infos;
 }
 

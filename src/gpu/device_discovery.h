@@ -16,6 +16,7 @@ struct FoundDevice {
   bool gpu = false;
   bool svm_coarse = false;
   bool svm_fine = false;
+  bool cpu_kernels = false;  // whether the CPU set runs here
 };
 
 // Every device of every platform, in the system's order.

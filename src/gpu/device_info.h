@@ -33,14 +33,16 @@ struct DeviceInfo {
   std::uint32_t compute_units = 0;
   std::uint32_t float_width = 1;  // CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT
   std::uint64_t allocation_bytes_max = 0;
-  std::string kernels;  // "portable" | "cpu": the kernel set it gets
+  std::string kernels;        // "portable" | "cpu": the kernel set it gets
+  bool dot_products = false;  // CPU set: integer dot products in one instruction (VNNI)
 };
 
 struct DeviceOptions {
-  std::string name = {};             // substring, empty: best available
-  std::string kernels = "auto";      // auto | portable | cpu
-  std::string pin_workers = "auto";  // auto | true | false
-  std::string force_memory = {};     // tests: a MemoryMode's name, empty: by capability
+  std::string name = {};              // substring, empty: best available
+  std::string kernels = "auto";       // auto | portable | cpu
+  std::string pin_workers = "auto";   // auto | true | false
+  std::string force_memory = {};      // tests: a MemoryMode's name, empty: by capability
+  std::uint32_t float_width_max = 0;  // tests: as on a processor with narrower vectors; 0: no
   // Where the capability test's program is kept and who compiles it, as in ProgramOptions.
   std::string cache_directory = {};
   std::string compiler = {};

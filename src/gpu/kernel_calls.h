@@ -1,5 +1,5 @@
-// Kernels with their arguments: one function per kernel of kernels/*.cl, so that the order and the
-// types of arguments stand in one place beside each other.
+// Kernels with their arguments, one function per operation: what both kernel sets do, behind one
+// interface.
 #pragma once
 
 #include <array>
@@ -7,7 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "gpu/attention_shape.h"
 #include "gpu/layer_recipe.h"
+#include "gpu/program.h"
 #include "gpu/scratch.h"
 #include "gpu/stop_flag.h"
 #include "gpu/unit_memory.h"
@@ -21,6 +23,8 @@ struct DeviceTensor {
   // A bias in the same unit, from the unit's start.
   bool has_bias = false;
   std::uint64_t bias_offset = 0;
+  // Activations of 8 bits are good enough; elsewhere two planes of them are used.
+  bool coarse = false;
 };
 
 // The chunks of one layer of one context.
@@ -30,27 +34,18 @@ struct DeviceChunks {
   std::uint64_t table_first = 0;
 };
 
-struct AttentionShape {
-  std::uint32_t heads = 0;
-  std::uint32_t kv_heads = 0;
-  std::uint32_t head_dim = 0;
-  std::uint32_t first_position = 0;
-  std::uint32_t tokens = 0;
-  std::uint32_t window = 0;
-  float scale = 1;
-  float softcap = 0;
-  std::uint32_t first_chunk = 0;
-  std::uint32_t ranges = 1;
-  std::uint32_t range_chunks = 1;
-};
-
 // Enqueues on the device's queue. The first failure sticks and makes later calls do nothing, so a
 // sequence is checked once, by take_status(). One owner thread.
 class KernelCalls {
  public:
+  // The set that `kernels` was made of. `operations`: about how many calls a slice makes.
   [[nodiscard]] static Result<std::unique_ptr<KernelCalls>> create(const Device& device,
-                                                                   const cl::Program& program,
-                                                                   const StopFlag& stop);
+                                                                   const Kernels& kernels,
+                                                                   const StopFlag& stop,
+                                                                   std::uint32_t operations = 256);
+  virtual ~KernelCalls() = default;
+  KernelCalls(const KernelCalls&) = delete;
+  KernelCalls& operator=(const KernelCalls&) = delete;
 
   // From here on the events of the first and of the last launch are kept.
   void begin_events(bool wanted);
@@ -59,73 +54,83 @@ class KernelCalls {
   // A marker behind what was enqueued, for sequences that may hold no launch at all.
   void marker();
   [[nodiscard]] Result<void> take_status();
-  // Declares memory reached through chunk tables (SVM).
-  void declare_pointers(const std::vector<const void*>& pointers);
 
-  void embed(const ScratchBuffer& rows, const actors::EmbeddingDescription& embedding,
-             std::uint32_t columns, std::uint32_t tokens, const ScratchBuffer& out);
+  // A slice begins; nothing is under way. `undisturbed`: nothing else will want the cores until it
+  // ends, so that calls may be gathered and run as one.
+  virtual void begin_slice(bool undisturbed);
+  // Whether calls are being gathered; launch() then runs them, with events as begin_events says.
+  [[nodiscard]] virtual bool gathering() const noexcept { return false; }
+  virtual void launch() {}
+  // Declares memory reached through chunk tables (SVM).
+  virtual void declare_pointers(const std::vector<const void*>&) {}
+
+  virtual void embed(const ScratchBuffer& rows, const actors::EmbeddingDescription& embedding,
+                     std::uint32_t columns, std::uint32_t tokens, const ScratchBuffer& out) = 0;
   // row_map may be null; then rows map to themselves.
-  void rms_norm(const ScratchBuffer& in, const ScratchBuffer& out, const DeviceTensor& weight,
-                std::uint32_t rows, float epsilon, const ScratchBuffer* row_map, bool add);
-  // Few tokens (below kPackedTokensMin); x is [tokens][columns].
-  void matmul(const DeviceTensor& weight, const ScratchBuffer& x, const ScratchBuffer& y,
-              std::uint32_t tokens, bool add);
-  void pack(const ScratchBuffer& x, const ScratchBuffer& packed, std::uint32_t columns,
-            std::uint32_t tokens);
-  void matmul_packed(const DeviceTensor& weight, const ScratchBuffer& packed,
-                     const ScratchBuffer& y, std::uint32_t tokens, bool add);
-  void rope_store(const ScratchBuffer& q, const ScratchBuffer& k, const ScratchBuffer& v,
-                  const ScratchBuffer& angles, const DeviceChunks& chunks,
-                  const AttentionShape& shape, std::uint32_t rotated, bool split_halves);
+  virtual void rms_norm(const ScratchBuffer& in, const ScratchBuffer& out,
+                        const DeviceTensor& weight, std::uint32_t rows, float epsilon,
+                        const ScratchBuffer* row_map, bool add) = 0;
+  // x is [tokens][columns]; `packed` holds x in the order the product wants, for as long as x stays
+  // as it is: several products of one x pack it once.
+  virtual void matmul(const DeviceTensor& weight, const ScratchBuffer& x,
+                      const ScratchBuffer& packed, const ScratchBuffer& y, std::uint32_t tokens,
+                      bool add) = 0;
+  // Most bytes `packed` needs.
+  [[nodiscard]] virtual std::uint64_t packed_bytes(std::uint32_t columns,
+                                                   std::uint32_t tokens) const = 0;
+  virtual void rope_store(const ScratchBuffer& q, const ScratchBuffer& k, const ScratchBuffer& v,
+                          const ScratchBuffer& angles, const DeviceChunks& chunks,
+                          const AttentionShape& shape, std::uint32_t rotated,
+                          bool split_halves) = 0;
   // Writes `out`, by way of `partial` and `partial_weights` where shape.ranges > 1.
-  void attention(const ScratchBuffer& q, const ScratchBuffer& out, const ScratchBuffer& partial,
-                 const ScratchBuffer& partial_weights, const DeviceChunks& chunks,
-                 const AttentionShape& shape);
-  void gate(const ScratchBuffer& gate, const ScratchBuffer& up, std::uint32_t values,
-            GateKind kind);
-  void softcap(const ScratchBuffer& x, std::uint32_t values, float cap);
+  virtual void attention(const ScratchBuffer& q, const ScratchBuffer& out,
+                         const ScratchBuffer& partial, const ScratchBuffer& partial_weights,
+                         const DeviceChunks& chunks, const AttentionShape& shape) = 0;
+  virtual void gate(const ScratchBuffer& gate, const ScratchBuffer& up, std::uint32_t values,
+                    GateKind kind) = 0;
+  virtual void softcap(const ScratchBuffer& x, std::uint32_t values, float cap) = 0;
+  // Adds Σ q² over every `every`-th token to sums[sums_first + channel].
+  virtual void query_energy(const ScratchBuffer& q, const ScratchBuffer& sums,
+                            std::uint64_t sums_first, std::uint32_t width, std::uint32_t tokens,
+                            std::uint32_t every) = 0;
   // Reads to the host without blocking.
   void read(const ScratchBuffer& from, void* to, std::uint64_t bytes);
 
- private:
-  enum class Name : std::uint8_t {
-    kEmbed,
-    kRmsNorm,
-    kMatmulRow,
-    kMatmulFew,
-    kPack,
-    kMatmulMany,
-    kRopeStore,
-    kAttention,
-    kAttentionMerge,
-    kGate,
-    kSoftcap,
-    kCount,
-  };
-  using Grid = std::array<std::size_t, 3>;
-
+ protected:
   explicit KernelCalls(const Device& device) : device_(device) {}
-  // Sets arguments 1 … and launches; argument 0 is the stop flag, set once.
-  template <class... Arguments>
-  void call(Name name, const Grid& grid, const Arguments&... arguments);
-  void set(cl_kernel kernel, cl_uint index, std::uint32_t value);
-  void set(cl_kernel kernel, cl_uint index, std::uint64_t value);
-  void set(cl_kernel kernel, cl_uint index, float value);
-  void set(cl_kernel kernel, cl_uint index, const ScratchBuffer& buffer);
-  void set(cl_kernel kernel, cl_uint index, const KernelAddress& address);
-  void note(cl_int status) noexcept {
-    if (status_ == CL_SUCCESS) status_ = status;
+
+  [[nodiscard]] const Device& device() const noexcept { return device_; }
+  [[nodiscard]] bool failed() const noexcept { return status_ != CL_SUCCESS; }
+  void fail(cl_int status, const char* operation, const char* context);
+  // Launches `kernel` with work-groups of one.
+  void enqueue(cl_kernel kernel, const std::array<std::size_t, 3>& grid, const char* name);
+  // Whether `packed` holds x in this form already; it does from now on.
+  [[nodiscard]] bool packed_before(const ScratchBuffer& x, std::uint32_t form);
+  // `out` is something else now.
+  void written(const ScratchBuffer& out) noexcept {
+    if (packed_from_ == &out) packed_from_ = nullptr;
   }
-  void fail(cl_int status, const char* operation, Name name);
+
+ private:
   void keep_event(cl_event event);
 
   const Device& device_;
-  std::array<cl::Kernel, static_cast<std::size_t>(Name::kCount)> kernels_;
   cl_int status_ = CL_SUCCESS;
   Error error_;
   bool events_wanted_ = false;
   cl::Event first_;
   cl::Event last_;
+  const ScratchBuffer* packed_from_ = nullptr;
+  std::uint32_t packed_form_ = 0;
 };
+
+// The sets' own constructors, behind KernelCalls::create.
+[[nodiscard]] Result<std::unique_ptr<KernelCalls>> create_portable_calls(const Device& device,
+                                                                         const Kernels& kernels,
+                                                                         const StopFlag& stop);
+[[nodiscard]] Result<std::unique_ptr<KernelCalls>> create_cpu_calls(const Device& device,
+                                                                    const Kernels& kernels,
+                                                                    const StopFlag& stop,
+                                                                    std::uint32_t operations);
 
 }  // namespace mzcache::gpu

@@ -88,7 +88,7 @@ LayerRecipe make_layer_recipe(const LayerDescription& layer) {
 }
 
 GateKind gate_kind(const ModelDescription& model) noexcept {
-  return model.architecture.starts_with("gemma") ? GateKind::kGelu : GateKind::kSilu;
+  return model.activation == actors::Activation::kGelu ? GateKind::kGelu : GateKind::kSilu;
 }
 
 std::uint32_t slot_width(const ModelDescription& model, Slot slot) noexcept {

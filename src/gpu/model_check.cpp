@@ -124,10 +124,15 @@ class ModelChecker {
       return unsupported("head size " + std::to_string(model_.head_dim) + "; supported are 1 … " +
                          std::to_string(kHeadDimMax));
     }
-    const auto& rope = model_.rope;
+    if (auto ok = rope(model_.rope); !ok) return ok;
+    return model_.windowed_rope ? rope(*model_.windowed_rope) : Result<void>();
+  }
+
+  Result<void> rope(const actors::RopeDescription& rope) const {
     if (rope.dimensions > model_.head_dim || rope.dimensions % 2 != 0) {
-      return unsupported("RoPE over " + std::to_string(rope.dimensions) + " of " +
-                         std::to_string(model_.head_dim) + " dimensions");
+      return bad(ErrorCode::kUnsupported, model_,
+                 "RoPE over " + std::to_string(rope.dimensions) + " of " +
+                     std::to_string(model_.head_dim) + " dimensions");
     }
     if (!rope.factors.empty() && rope.factors.size() != rope.dimensions / 2) {
       return bad(ErrorCode::kBadFormat, model_,

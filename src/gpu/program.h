@@ -1,5 +1,6 @@
-// The program: all kernels, built once per device and source, kept as a binary in the user's cache.
-// Compiled in a short-lived child process (PoCL's compiler leaves 110 MB behind), else in this one.
+// The program: what a model needs of the kernels, built once per device and source, kept as a
+// binary in the user's cache. Compiled in a short-lived child process (PoCL's compiler leaves 110
+// MB behind), else in this one.
 #pragma once
 
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "gpu/device.h"
+#include "gpu/kernel_needs.h"
 
 namespace mzcache::gpu {
 
@@ -17,6 +19,12 @@ struct KernelSource {
 };
 [[nodiscard]] const std::vector<KernelSource>& kernel_sources();  // common.cl first
 
+// A program with what it was made for.
+struct Kernels {
+  cl::Program program;
+  KernelNeeds needs;
+};
+
 struct ProgramOptions {
   std::string cache_directory;  // empty: $XDG_CACHE_HOME/mzcache or ~/.cache/mzcache
   std::string compiler;  // path of the compile helper; empty: found beside this executable, or
@@ -24,8 +32,10 @@ struct ProgramOptions {
 };
 
 // kCompile names kernel, device and the head of the build log.
-[[nodiscard]] Result<cl::Program> load_program(Device& device, const ProgramOptions& options);
+[[nodiscard]] Result<Kernels> load_kernels(Device& device, const KernelNeeds& needs,
+                                           const ProgramOptions& options);
 // What the helper process does: builds, warms every kernel up, writes the binary. Returns its path.
-[[nodiscard]] Result<std::string> compile_program(Device& device, const ProgramOptions& options);
+[[nodiscard]] Result<std::string> compile_kernels(Device& device, const KernelNeeds& needs,
+                                                  const ProgramOptions& options);
 
 }  // namespace mzcache::gpu

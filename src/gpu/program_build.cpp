@@ -103,7 +103,7 @@ std::vector<WarmUpLaunch> launches_of(const Device& device, const cl::Kernel& ke
 
 }  // namespace
 
-std::string build_options(const Device& device) {
+std::string build_options(const Device& device, ProgramSet set, const KernelNeeds& needs) {
   std::string options = "-cl-std=CL1.2 -cl-kernel-arg-info";
   cl_device_fp_config floats = 0;
   clGetDeviceInfo(device.device()(), CL_DEVICE_SINGLE_FP_CONFIG, sizeof floats, &floats, nullptr);
@@ -112,6 +112,9 @@ std::string build_options(const Device& device) {
   }
   options += device.info().mode == MemoryMode::kBuffers ? " -DMZ_POINTERS=0" : " -DMZ_POINTERS=1";
   if (device.info().fp16) options += " -DMZ_FP16=1";
+  if (set == ProgramSet::kPortable || set == ProgramSet::kCpu) {
+    options += needs_options(needs, device.info());
+  }
   return options;
 }
 

@@ -11,18 +11,24 @@
 namespace mzcache::gpu {
 
 enum class ProgramSet : std::uint8_t {
-  kKernels,  // all of kernels/*.cl
-  kProbe,    // the capability test of Device::open
+  kPortable,  // kernels/*.cl
+  kCpu,       // kernels/cpu/*.cl and what it uses of the others
+  kProbe,     // the capability test of Device::open
+  kRoofline,  // what the device can do at best
 };
+[[nodiscard]] const char* program_set_name(ProgramSet set) noexcept;
 [[nodiscard]] const std::vector<KernelSource>& sources_of(ProgramSet set);
+[[nodiscard]] ProgramSet kernel_set(const Device& device) noexcept;
 
 [[nodiscard]] Result<cl::Program> load_program_set(Device& device, const ProgramOptions& options,
-                                                   ProgramSet set);
+                                                   ProgramSet set, const KernelNeeds& needs = {});
 [[nodiscard]] Result<std::string> compile_program_set(Device& device, const ProgramOptions& options,
-                                                      ProgramSet set);
+                                                      ProgramSet set,
+                                                      const KernelNeeds& needs = {});
 
 // Options every kernel is built with on this device, for the memory mode it is in.
-[[nodiscard]] std::string build_options(const Device& device);
+[[nodiscard]] std::string build_options(const Device& device, ProgramSet set,
+                                        const KernelNeeds& needs);
 // kCompile names the kernel file, the device and the head of the log.
 [[nodiscard]] Result<cl::Program> build_from_source(const Device& device,
                                                     const std::vector<KernelSource>& sources,
@@ -47,7 +53,8 @@ enum class ProgramSet : std::uint8_t {
 // Has `set` compiled into the cache by the helper process. kNotFound: no helper; kCompile: the
 // sources do not build; anything else: the helper failed.
 [[nodiscard]] Result<void> compile_in_child(const Device& device, const std::string& compiler,
-                                            const std::string& cache_directory, ProgramSet set);
+                                            const std::string& cache_directory, ProgramSet set,
+                                            const KernelNeeds& needs);
 // What the helper prints for an error, and back.
 [[nodiscard]] std::string print_error(const Error& error);
 [[nodiscard]] Error parse_error(std::string_view text);

@@ -110,7 +110,8 @@ Error parse_error(std::string_view text) {
 }
 
 Result<void> compile_in_child(const Device& device, const std::string& compiler,
-                              const std::string& cache_directory, ProgramSet set) {
+                              const std::string& cache_directory, ProgramSet set,
+                              const KernelNeeds& needs) {
   const std::string helper = find_helper(compiler);
   if (helper.empty()) {
     return Error{ErrorCode::kNotFound, 0, "find the compile helper",
@@ -118,10 +119,13 @@ Result<void> compile_in_child(const Device& device, const std::string& compiler,
   }
   const OutputFile output;
   if (output.descriptor() < 0) return Error{ErrorCode::kIo, errno, "memfd_create", ""};
-  auto status = run(
-      {helper, "--device", device.info().name, "--memory", memory_mode_name(device.info().mode),
-       "--program", set == ProgramSet::kProbe ? "probe" : "kernels", "--cache", cache_directory},
-      output.descriptor());
+  auto status =
+      run({helper, "--device", device.info().name, "--memory", memory_mode_name(device.info().mode),
+           "--program", program_set_name(set), "--cache", cache_directory, "--products",
+           std::to_string(needs.products), "--embeddings", std::to_string(needs.embeddings),
+           "--activations", needs.int8 ? "int8" : "float", "--width",
+           std::to_string(device.info().float_width)},
+          output.descriptor());
   if (!status) return status.error();
   if (*status == 0) return {};
   if (WIFEXITED(*status) && WEXITSTATUS(*status) == kErrorOnStdout) {

@@ -51,24 +51,22 @@ Result<void> SliceScratch::resize(const Device& device, const actors::ModelDescr
                                   const SliceShape& shape) {
   const std::uint64_t tokens = shape.tokens;
   const std::uint64_t heads_values = tokens * model.heads * model.head_dim;
-  std::uint32_t widest = 0;
-  std::array<std::pair<ScratchBuffer*, std::uint64_t>, static_cast<std::size_t>(Slot::kCount) + 7>
+  std::array<std::pair<ScratchBuffer*, std::uint64_t>, static_cast<std::size_t>(Slot::kCount) + 8>
       wanted;
   std::size_t count = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const std::uint32_t width = slot_width(model, static_cast<Slot>(i));
-    widest = std::max(widest, width);
-    wanted[count++] = {&slots[i], tokens * width * sizeof(float)};
+    wanted[count++] = {&slots[i], tokens * slot_width(model, static_cast<Slot>(i)) * sizeof(float)};
   }
-  const bool packs = tokens >= kPackedTokensMin;
   const bool merges = shape.attention_ranges > 1;
   const std::uint64_t ranges = merges ? shape.attention_ranges : 0;
-  wanted[count++] = {&packed, packs ? actors::align_up(tokens, 32) * widest * sizeof(float) : 0};
+  wanted[count++] = {&packed, shape.packed_bytes};
   wanted[count++] = {&partial, ranges * heads_values * sizeof(float)};
   wanted[count++] = {&partial_weights, ranges * tokens * model.heads * 2 * sizeof(float)};
   wanted[count++] = {&embedding_rows, tokens * model.embedding.row_bytes};
   wanted[count++] = {&logit_rows, shape.logit_rows * sizeof(std::uint32_t)};
   wanted[count++] = {&angles, tokens * model.rope.dimensions * sizeof(float)};
+  const std::uint64_t windowed = model.windowed_rope ? model.windowed_rope->dimensions : 0;
+  wanted[count++] = {&windowed_angles, tokens * windowed * sizeof(float)};
   wanted[count++] = {&logits, std::uint64_t{shape.logit_rows} * model.vocabulary * sizeof(float)};
   for (const auto& [buffer, bytes] : wanted) {
     if (auto ok = buffer->resize(device, bytes); !ok) return ok;
@@ -79,8 +77,8 @@ Result<void> SliceScratch::resize(const Device& device, const actors::ModelDescr
 std::uint64_t SliceScratch::bytes() const noexcept {
   std::uint64_t sum = 0;
   for (const ScratchBuffer& slot : slots) sum += slot.bytes();
-  for (const ScratchBuffer* buffer :
-       {&packed, &partial, &partial_weights, &embedding_rows, &logit_rows, &angles, &logits}) {
+  for (const ScratchBuffer* buffer : {&packed, &partial, &partial_weights, &embedding_rows,
+                                      &logit_rows, &angles, &windowed_angles, &logits}) {
     sum += buffer->bytes();
   }
   return sum;

@@ -40,6 +40,7 @@ struct SliceShape {
   std::uint32_t tokens = 0;
   std::uint32_t logit_rows = 0;
   std::uint32_t attention_ranges = 1;
+  std::uint64_t packed_bytes = 0;
 };
 
 // From this many tokens on the matrix products run with tokens as lanes, over packed activations.
@@ -47,12 +48,13 @@ inline constexpr std::uint32_t kPackedTokensMin = 17;
 
 struct SliceScratch {
   std::array<ScratchBuffer, static_cast<std::size_t>(Slot::kCount)> slots;
-  ScratchBuffer packed;           // [tokens/32][columns][32] of the product under way
+  ScratchBuffer packed;           // activations in the order of the product under way
   ScratchBuffer partial;          // attention: [range][token][head][head_dim]
   ScratchBuffer partial_weights;  // [range][token][head] pairs
   ScratchBuffer embedding_rows;   // raw, in the file's type
   ScratchBuffer logit_rows;       // offsets within the slice
   ScratchBuffer angles;           // [token][pair] (cos, sin)
+  ScratchBuffer windowed_angles;  // the same for layers with a window, where theirs are others
   ScratchBuffer logits;           // [row][vocabulary]
 
   [[nodiscard]] ScratchBuffer& operator[](Slot slot) {

@@ -37,19 +37,6 @@ bool is_run(std::span<const actors::UnitId> run) noexcept {
   return true;
 }
 
-std::string unit_name(actors::UnitId unit) {
-  switch (unit.kind) {
-    case actors::UnitKind::kWeights:
-      return "weights of layer " + std::to_string(unit.layer);
-    case actors::UnitKind::kHead:
-      return "the output head";
-    case actors::UnitKind::kKv:
-      break;
-  }
-  return "KV chunk " + std::to_string(unit.chunk) + " of layer " + std::to_string(unit.layer) +
-         ", context " + std::to_string(unit.context);
-}
-
 Result<std::span<std::byte>> SwapRange::reserve(std::uint64_t bytes) {
   auto pages = PageReservation::create(actors::align_up(bytes, actors::kSegmentBytes));
   if (!pages) return pages.error();

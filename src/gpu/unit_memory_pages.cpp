@@ -41,44 +41,73 @@ void touch(std::byte* begin, std::uint64_t bytes) {
   }
 }
 
+int populate_now(std::byte* begin, std::uint64_t bytes) {
+  const int failed = advise(begin, bytes, MADV_POPULATE_WRITE);
+  if (failed != EINVAL) return failed;
+  touch(begin, bytes);
+  return 0;
+}
+
+// What holds for all of a reservation: the user's text stays out of core dumps, and children do not
+// get copies.
+void keep_private(std::byte* begin, std::uint64_t bytes) {
+  (void)advise(begin, bytes, MADV_DONTDUMP);
+  (void)advise(begin, bytes, MADV_DONTFORK);
+}
+
+// Whole huge pages without memory are mapped anew. Where small pages were before, their page tables
+// stay when they leave in pieces, and as long as there is one a huge page cannot take its place.
+int prepare_huge(std::byte* begin, std::uint64_t bytes) {
+  if (mmap(begin, bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    return errno;
+  }
+  keep_private(begin, bytes);
+  // A wish: without transparent huge pages the same range comes as small ones.
+  (void)advise(begin, bytes, MADV_HUGEPAGE);
+  return 0;
+}
+
 int populate_piece(std::byte* begin, std::uint64_t bytes, bool huge, const PopulateFault& fault) {
   if (bytes == 0) return 0;
   if (fault) {
     if (const int injected = fault(bytes); injected != 0) return injected;
   }
-  // The advice is a wish: without transparent huge pages the same range comes as small ones.
-  if (huge) (void)advise(begin, bytes, MADV_HUGEPAGE);
-  const int failed = advise(begin, bytes, MADV_POPULATE_WRITE);
-  if (failed == EINVAL) {
-    touch(begin, bytes);
-    return 0;
+  if (huge) {
+    if (const int failed = prepare_huge(begin, bytes); failed != 0) return failed;
   }
-  return failed;
+  return populate_now(begin, bytes);
+}
+
+// Addresses from a huge page's border on, without memory; null with errno where there are none.
+std::byte* reserve_aligned(std::uint64_t bytes) noexcept {
+  const std::uint64_t mapped = bytes + kHugePageBytes;  // room to align in
+  void* raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  auto* base = static_cast<std::byte*>(raw);
+  const std::uint64_t skip = (kHugePageBytes - address_of(base) % kHugePageBytes) % kHugePageBytes;
+  if (skip != 0) munmap(base, skip);
+  munmap(base + skip + bytes, mapped - skip - bytes);
+  return base + skip;
 }
 
 }  // namespace
 
 Result<PageReservation> PageReservation::create(std::uint64_t bytes) {
   const std::uint64_t wanted = (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  const std::uint64_t mapped = wanted + kHugePageBytes;  // room to align in
-  if (wanted < bytes || mapped < wanted) {
+  if (wanted < bytes || wanted + kHugePageBytes < wanted) {
     return Error{ErrorCode::kBadArgument, 0, "reserve memory", std::to_string(bytes) + " bytes"};
   }
-  void* raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) {
+  std::byte* const data = reserve_aligned(wanted);
+  if (data == nullptr) {
     return Error{ErrorCode::kNoMemory, errno, "reserve memory", std::to_string(bytes) + " bytes"};
   }
-  auto* base = static_cast<std::byte*>(raw);
-  const std::uint64_t skip = (kHugePageBytes - address_of(base) % kHugePageBytes) % kHugePageBytes;
   PageReservation reservation;
-  reservation.data_ = base + skip;
+  reservation.data_ = data;
   reservation.bytes_ = wanted;
-  if (skip != 0) munmap(base, skip);
-  munmap(reservation.data_ + wanted, mapped - skip - wanted);
-  (void)advise(reservation.data_, wanted, MADV_NOHUGEPAGE);
-  (void)advise(reservation.data_, wanted, MADV_DONTDUMP);
-  (void)advise(reservation.data_, wanted, MADV_DONTFORK);
+  (void)advise(data, wanted, MADV_NOHUGEPAGE);
+  keep_private(data, wanted);
   return reservation;
 }
 
@@ -117,25 +146,42 @@ void release_pages(std::byte* begin, std::uint64_t bytes) noexcept {
   (void)advise(begin, bytes, MADV_DONTNEED);
 }
 
-std::byte* map_pages(std::uint64_t bytes) noexcept {
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(mapped);
-  (void)advise(begin, bytes, MADV_DONTDUMP);
-  (void)advise(begin, bytes, MADV_DONTFORK);
-  return begin;
+std::byte* map_pages(std::uint64_t bytes, bool huge) noexcept {
+  std::byte* const begin = reserve_aligned(bytes);
+  if (begin == nullptr) return nullptr;
+  keep_private(begin, bytes);
+  if (huge && bytes % kHugePageBytes == 0) (void)advise(begin, bytes, MADV_HUGEPAGE);
+  if (populate_now(begin, bytes) == 0) return begin;
+  munmap(begin, bytes);
+  return nullptr;
 }
 
 void unmap_pages(std::byte* begin, std::uint64_t bytes) noexcept { munmap(begin, bytes); }
 
-std::uint64_t process_pss_bytes() noexcept {
-  const int file = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
+namespace {
+
+// A small file of /proc, ended by a zero; empty where it cannot be read.
+std::array<char, 2048> proc_text(const char* path) noexcept {
   std::array<char, 2048> text{};
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return text;
   const ssize_t length = read(file, text.data(), text.size() - 1);
   close(file);
-  if (length <= 0) return 0;
+  text[length > 0 ? static_cast<std::size_t>(length) : 0] = '\0';
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t process_rss_bytes() noexcept {
+  const auto text = proc_text("/proc/self/statm");
+  unsigned long long pages = 0;
+  if (std::sscanf(text.data(), "%*u %llu", &pages) != 1) return 0;  // NOLINT(cert-*)
+  return pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t process_pss_bytes() noexcept {
+  const auto text = proc_text("/proc/self/smaps_rollup");
   const char* line = std::strstr(text.data(), "\nPss:");
   unsigned long long kib = 0;
   if (line == nullptr || std::sscanf(line, "\nPss: %llu", &kib) != 1) return 0;  // NOLINT(cert-*)

@@ -47,11 +47,14 @@ class PageReservation {
 void release_pages(std::byte* begin, std::uint64_t bytes) noexcept;
 
 // A mapping of its own with memory in it, for a short time; null where memory is short. Like a
-// reservation neither in core dumps nor copied to children.
-[[nodiscard]] std::byte* map_pages(std::uint64_t bytes) noexcept;
+// reservation neither in core dumps nor copied to children. Whole huge pages are aligned and, where
+// `huge`, come as such.
+[[nodiscard]] std::byte* map_pages(std::uint64_t bytes, bool huge) noexcept;
 void unmap_pages(std::byte* begin, std::uint64_t bytes) noexcept;
 
 // The process's proportional share of memory, bytes; 0 where the system does not say.
 [[nodiscard]] std::uint64_t process_pss_bytes() noexcept;
+// RSS of /proc/self/statm, 0 where it cannot be read.
+[[nodiscard]] std::uint64_t process_rss_bytes() noexcept;
 
 }  // namespace mzcache::gpu

@@ -7,15 +7,17 @@
 #include <shared_mutex>
 #include <unordered_map>
 
+#include "actors/unit_names.h"
 #include "gpu/unit_memory.h"
 #include "gpu/unit_memory_pages.h"
 
 namespace mzcache::gpu {
 
+using actors::unit_name;
+
 [[nodiscard]] Result<void> check_sizes(const UnitSizes& sizes);
 // Whether `run` is what populate takes: ascending neighbours of one layer and kind.
 [[nodiscard]] bool is_run(std::span<const actors::UnitId> run) noexcept;
-[[nodiscard]] std::string unit_name(actors::UnitId unit);  // "KV chunk 3 of layer 2, context 0"
 
 // The in-memory swap's range: addresses once, memory segment by segment (a huge page each).
 // Different segments may be used from different threads.
@@ -36,7 +38,8 @@ class SwapRange {
   PageReservation pages_;
 };
 
-// UnitMemory without the units: the swap's range and process_bytes are the same in every mode.
+// UnitMemory without the units: the swap's range and the process's figures are the same in every
+// mode.
 class UnitMemoryBase : public UnitMemory {
  public:
   UnitMemoryBase(const UnitSizes& sizes, const Options& options)
@@ -52,12 +55,15 @@ class UnitMemoryBase : public UnitMemory {
   }
   void release_segment(std::size_t index) noexcept final { swap_.release(index); }
   [[nodiscard]] std::byte* take_staging(std::uint64_t bytes) noexcept final {
-    return map_pages(bytes);
+    return map_pages(bytes, huge_pages_);
   }
   void give_staging(std::byte* staging, std::uint64_t bytes) noexcept final {
     unmap_pages(staging, bytes);
   }
   [[nodiscard]] std::uint64_t process_bytes() const noexcept final { return process_pss_bytes(); }
+  [[nodiscard]] std::uint64_t resident_set_bytes() const noexcept final {
+    return process_rss_bytes();
+  }
 
  protected:
   [[nodiscard]] std::uint32_t layers() const noexcept {

@@ -57,8 +57,10 @@ Result<void> check_swap_directory(const std::string& directory) {
   int failed = ::stat(directory.c_str(), &status) == 0 ? 0 : errno;
   if (failed == 0 && !S_ISDIR(status.st_mode)) failed = ENOTDIR;
   if (failed == 0 && ::access(directory.c_str(), W_OK | X_OK) != 0) failed = errno;
-  if (failed != 0) return io_error(failed, "memory.swap_directory", directory);
-  return {};
+  if (failed == 0) return {};
+  Error error = io_error(failed, "memory.swap_directory", directory);
+  error.hint = "name a folder that is there and can be written to";
+  return error;
 }
 
 SwapFile::SwapFile(std::string directory, SwapOptions options)
@@ -85,9 +87,12 @@ Result<void> SwapFile::grow(std::uint64_t bytes) {
   if (bytes > std::uint64_t{1} << 60) return io_error(EFBIG, "grow", name());
   const std::uint64_t least = actors::align_up(bytes, actors::kBlockAlignment);
   if (options_.bytes_max != 0 && least > options_.bytes_max) {
-    return Error{
-        ErrorCode::kNoSpace, 0, "grow",
-        fmt::format("{}: {} bytes asked for, the limit is {}", name(), least, options_.bytes_max)};
+    return Error{.code = ErrorCode::kNoSpace,
+                 .native = 0,
+                 .operation = "grow",
+                 .context = fmt::format("{}: {} bytes asked for, the limit is {}", name(), least,
+                                        options_.bytes_max),
+                 .hint = "raise memory.swap_file_max"};
   }
   std::uint64_t wanted =
       actors::align_up(least, std::max(options_.extent_bytes, actors::kBlockAlignment));

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "sim/greedy.h"
 #include "sim/sim_memory.h"
 
 namespace mzcache::sim {
@@ -16,23 +18,6 @@ using actors::Nanoseconds;
 constexpr std::uint32_t kContext = 1;
 constexpr std::uint32_t kContextTokens = 96;
 constexpr std::uint64_t kEventsMax = 2'000'000;
-
-// Greedy choice, a limit, and nothing else.
-class Greedy final : public engine::TokenSource {
- public:
-  explicit Greedy(std::uint32_t tokens_max) : left_(tokens_max) {}
-  [[nodiscard]] Decision next(std::span<const float> logits,
-                              std::span<const Token>) noexcept override {
-    const auto best = std::max_element(logits.begin(), logits.end());
-    Decision decision;
-    decision.token = static_cast<Token>(best - logits.begin());
-    if (--left_ == 0) decision.stop = StopReason::kLength;
-    return decision;
-  }
-
- private:
-  std::uint32_t left_;
-};
 
 class Conversation {
  public:
@@ -99,12 +84,27 @@ class Conversation {
     engine.allocate_first = coin(0.15);
     engine.compute_last = coin(0.15);
     engine.keep_compressed = coin(0.4) ? 4096 * pick(1, 40) : 0;
+    // From numbers of their own: seeds keep what else they meant.
+    std::mt19937_64 windows(seed ^ 0x51D3);
+    if (windows() % 2 == 0) model.window = static_cast<std::uint32_t>(1 + windows() % 30);
+    engine.free_out_of_window = windows() % 4 != 0;
     engine.resume_delay = Nanoseconds(static_cast<std::int64_t>(pick(0, 5'000'000)));
     const engine::WorkerCounts workers{static_cast<std::uint32_t>(pick(1, 3)),
                                        static_cast<std::uint32_t>(pick(1, 3)),
                                        static_cast<std::uint32_t>(pick(1, 3))};
     vocabulary_ = model.vocabulary;
-    world_ = std::make_unique<World>(seed, model, machine, engine, workers);
+    std::mt19937_64 policies(seed ^ 0x9071C1);
+    engine::PlannerOptions policy;
+    using Order = engine::EvictionOrder;
+    if (policies() % 2 == 0) {
+      constexpr Order kOthers[] = {Order::kForwardOut, Order::kRandomOut, Order::kOptimal};
+      policy.order = kOthers[policies() % std::size(kOthers)];
+      policy.seed = seed;
+    }
+    policy.recompute = policies() % 3 == 0;
+    world_ = std::make_unique<World>(seed, model, machine, engine, workers, policy);
+    constexpr double kPrefill[] = {1e3, 1e5, 1e9};  // tokens a second, as the policy believes
+    world_->state().profile.prefill_tokens_per_s = kPrefill[policies() % std::size(kPrefill)];
   }
 
   template <class Request>
@@ -218,6 +218,7 @@ class Conversation {
     request.done = [this, answered](const Error& error, const EvictReport& report) {
       answered();
       ++result_.evictions;
+      result_.dropped += report.units.kv_dropped;
       if (shutting_down_ && error.code == ErrorCode::kCancelled) return;
       if (error.code != ErrorCode::kOk) return fail("evict: " + error.message());
       if (report.freed_bytes < report.requested_bytes && !report.all_there_is) {

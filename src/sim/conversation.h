@@ -19,7 +19,8 @@ struct ConversationResult {
   std::uint64_t trace_hash = 0;
   std::uint64_t generated = 0;  // tokens
   std::uint64_t evictions = 0;
-  std::uint64_t errors = 0;  // requests that failed, as they may under faults
+  std::uint64_t errors = 0;   // requests that failed, as they may under faults
+  std::uint64_t dropped = 0;  // chunks, to be computed again: by policy, or because time was up
   std::uint64_t recomputed = 0;
 };
 

@@ -42,8 +42,8 @@ MachineOptions phone(double read_bytes_per_s) {
 
 const std::vector<MachineModel>& machines() {
   static const std::vector<MachineModel> all{
-      {"galaxy-s25plus", phone(4.2e9), {4, 2, 2}},
-      {"oneplus-12", phone(3.8e9), {4, 2, 2}},
+      {"galaxy-s25plus", phone(4.2e9), {4, 2, 2}, {}},
+      {"oneplus-12", phone(3.8e9), {4, 2, 2}, {}},
   };
   return all;
 }

@@ -16,6 +16,7 @@ struct MachineModel {
   std::string name;
   MachineOptions options;
   engine::WorkerCounts workers;
+  engine::PlannerOptions policy;  // what a policy of the evaluation leaves as it is
 };
 [[nodiscard]] const std::vector<MachineModel>& machines();
 

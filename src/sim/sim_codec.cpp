@@ -45,8 +45,10 @@ Result<std::uint64_t> SimCodec::encode(const actors::ChunkView& chunk, std::span
 Result<void> SimCodec::decode(std::span<const std::byte> encoded,
                               const actors::MutableChunkView& chunk, std::span<std::byte>) const {
   const std::uint64_t row = row_bytes(*chunk.layout);
-  dispatcher_.charge(actors::Nanoseconds(static_cast<std::int64_t>(
-      static_cast<double>(chunk.layout->bytes()) / machine_.decode_bytes_per_s * 1e9)));
+  const actors::Nanoseconds time(static_cast<std::int64_t>(
+      static_cast<double>(chunk.layout->bytes()) / machine_.decode_bytes_per_s * 1e9));
+  cores_.spend(dispatcher_.now(), time);
+  dispatcher_.charge(time);
   if (!machine_.content) return {};
   if (encoded.size() < bound(*chunk.layout, chunk.token_count)) {
     return Error{ErrorCode::kBadFormat, 0, "decode", "too short"};

@@ -10,8 +10,8 @@ namespace mzcache::sim {
 
 class SimCodec final : public actors::KvCodec {
  public:
-  SimCodec(actors::SimDispatcher& dispatcher, const MachineOptions& machine)
-      : dispatcher_(dispatcher), machine_(machine) {}
+  SimCodec(actors::SimDispatcher& dispatcher, const MachineOptions& machine, SharedCores& cores)
+      : dispatcher_(dispatcher), machine_(machine), cores_(cores) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return "sim"; }
   [[nodiscard]] std::uint32_t version() const noexcept override { return 1; }
@@ -31,6 +31,7 @@ class SimCodec final : public actors::KvCodec {
  private:
   actors::SimDispatcher& dispatcher_;
   const MachineOptions& machine_;
+  SharedCores& cores_;
 };
 
 }  // namespace mzcache::sim

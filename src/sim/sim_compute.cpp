@@ -20,16 +20,23 @@ Result<void> SimCompute::begin_slice(const actors::ComputeSlice& slice) {
   return {};
 }
 
-Nanoseconds SimCompute::time_of(std::uint64_t bytes, double share) const {
-  const double time = machine_.device_bytes_per_s > 0
-                          ? static_cast<double>(bytes) / machine_.device_bytes_per_s * 1e9
-                          : static_cast<double>(machine_.layer_time.count()) * share;
-  return Nanoseconds(static_cast<std::int64_t>(time));
+Nanoseconds SimCompute::time_of(std::uint64_t weights_bytes, std::uint64_t kv_bytes,
+                                double share) const {
+  const double rate = machine_.device_bytes_per_s;
+  if (rate <= 0) {
+    return Nanoseconds(
+        static_cast<std::int64_t>(static_cast<double>(machine_.layer_time.count()) * share));
+  }
+  const double kv_rate = machine_.device_kv_bytes_per_s > 0 ? machine_.device_kv_bytes_per_s : rate;
+  const double time =
+      static_cast<double>(weights_bytes) / rate + static_cast<double>(kv_bytes) / kv_rate;
+  return Nanoseconds(static_cast<std::int64_t>(time * 1e9));
 }
 
 void SimCompute::enqueue(std::function<void()> work, Nanoseconds time, std::uint64_t ticket) {
   const Nanoseconds begin = std::max(dispatcher_.now(), busy_until_);
-  busy_until_ = begin + time;
+  busy_until_ = begin + time + cores_.take();
+  cores_.device_busy_until(busy_until_);
   ++queued_;
   dispatcher_.at(busy_until_, [this, work = std::move(work), ticket, begin] {
     --queued_;
@@ -44,18 +51,20 @@ Result<void> SimCompute::enqueue_layer(std::uint32_t layer, actors::LayerStage s
   // A third of a layer's weights project to Q, K, V.
   const std::uint64_t weights = model_.layer[layer].unit_bytes;
   if (stage == actors::LayerStage::kProject) {
-    enqueue([this, layer] { project(layer); }, time_of(weights / 3, 0.3), ticket);
+    enqueue([this, layer] { project(layer); }, time_of(weights / 3, 0, 0.3), ticket);
   } else {
-    const std::uint64_t chunks = slice_.first_position / model_.chunk_tokens + 1;
+    const std::uint64_t chunks =
+        slice_.first_position / model_.chunk_tokens + 1 -
+        model_.layer[layer].first_visible(slice_.first_position) / model_.chunk_tokens;
     enqueue([this, layer] { attend(layer); },
-            time_of(weights * 2 / 3 + chunks * model_.chunk_bytes(), 0.7), ticket);
+            time_of(weights * 2 / 3, chunks * model_.chunk_bytes(), 0.7), ticket);
   }
   return {};
 }
 
 Result<void> SimCompute::enqueue_head(std::uint64_t ticket) {
   logits_.assign(slice_.logit_rows.size() * model_.vocabulary, 0.0F);
-  enqueue([this] { head(); }, time_of(model_.head.unit_bytes, 0.5), ticket);
+  enqueue([this] { head(); }, time_of(model_.head.unit_bytes, 0, 0.5), ticket);
   return {};
 }
 
@@ -76,15 +85,27 @@ void SimCompute::attend(std::uint32_t layer) {
         memory_.bytes(actors::kv_unit(slice_.context, layer, position / layout.tokens));
     return chunk.subspan(position % layout.tokens * row_bytes, row_bytes);
   };
+  const actors::LayerDescription& description = model_.layer[layer];
+  std::uint32_t folded_from = description.first_visible(slice_.first_position);
+  // Rows of the positions from folded_from on, and what they fold to.
+  std::vector<std::uint64_t> seeds;
   std::uint64_t digest = 0;
-  for (std::uint32_t position = 0; position < slice_.first_position; ++position) {
+  for (std::uint32_t position = folded_from; position < slice_.first_position; ++position) {
     const auto bytes = row(position);
-    digest = fold_row(digest, row_matches(bytes) ? row_seed(bytes) : 0xBAD);
+    seeds.push_back(row_matches(bytes) ? row_seed(bytes) : 0xBAD);
+    digest = fold_row(digest, seeds.back());
   }
   for (std::uint32_t i = 0; i < slice_.token_count; ++i) {
-    const std::uint64_t seed = kv_seed(states_[i], weights_);
-    write_row(row(slice_.first_position + i), seed);
-    digest = fold_row(digest, seed);
+    const std::uint32_t position = slice_.first_position + i;
+    seeds.push_back(kv_seed(states_[i], weights_));
+    write_row(row(position), seeds.back());
+    digest = fold_row(digest, seeds.back());
+    if (const std::uint32_t from = description.first_visible(position); from != folded_from) {
+      seeds.erase(seeds.begin(), seeds.begin() + (from - folded_from));
+      folded_from = from;
+      digest = 0;
+      for (const std::uint64_t seed : seeds) digest = fold_row(digest, seed);
+    }
     states_[i] = next_state(states_[i], digest);
   }
 }

@@ -16,8 +16,9 @@ namespace mzcache::sim {
 class SimCompute final : public actors::ComputeQueue {
  public:
   SimCompute(actors::SimDispatcher& dispatcher, SimMemory& memory,
-             const actors::ModelDescription& model, const MachineOptions& machine)
-      : dispatcher_(dispatcher), memory_(memory), model_(model), machine_(machine) {}
+             const actors::ModelDescription& model, const MachineOptions& machine,
+             SharedCores& cores)
+      : dispatcher_(dispatcher), memory_(memory), model_(model), machine_(machine), cores_(cores) {}
 
   void set_listener(std::function<void(const actors::ComputeCompletion&)> listener) override {
     listener_ = std::move(listener);
@@ -37,7 +38,8 @@ class SimCompute final : public actors::ComputeQueue {
 
  private:
   void enqueue(std::function<void()> work, actors::Nanoseconds time, std::uint64_t ticket);
-  [[nodiscard]] actors::Nanoseconds time_of(std::uint64_t bytes, double share) const;
+  [[nodiscard]] actors::Nanoseconds time_of(std::uint64_t weights_bytes, std::uint64_t kv_bytes,
+                                            double share) const;
   void project(std::uint32_t layer);
   void attend(std::uint32_t layer);
   void head();
@@ -46,6 +48,7 @@ class SimCompute final : public actors::ComputeQueue {
   SimMemory& memory_;
   const actors::ModelDescription& model_;
   const MachineOptions& machine_;
+  SharedCores& cores_;
   std::function<void(const actors::ComputeCompletion&)> listener_;
   actors::ComputeSlice slice_;
   std::vector<std::uint64_t> states_;  // one per token of the slice

@@ -41,8 +41,10 @@ Result<void> SimMemory::populate(std::span<const UnitId> run) {
     total += size;
   }
   held_ += total;
-  dispatcher_.charge(actors::Nanoseconds(
-      static_cast<std::int64_t>(static_cast<double>(total) / machine_.allocate_bytes_per_s * 1e9)));
+  const actors::Nanoseconds time(
+      static_cast<std::int64_t>(static_cast<double>(total) / machine_.allocate_bytes_per_s * 1e9));
+  cores_.spend(dispatcher_.now(), time);
+  dispatcher_.charge(time);
   return {};
 }
 

@@ -17,8 +17,8 @@ namespace mzcache::sim {
 class SimMemory final : public actors::SharedMemory {
  public:
   SimMemory(actors::SimDispatcher& dispatcher, const actors::ModelDescription& model,
-            const MachineOptions& machine)
-      : dispatcher_(dispatcher), model_(model), machine_(machine) {}
+            const MachineOptions& machine, SharedCores& cores)
+      : dispatcher_(dispatcher), model_(model), machine_(machine), cores_(cores) {}
 
   [[nodiscard]] Result<void> open_context(std::uint32_t context, std::uint32_t chunks) override;
   void close_context(std::uint32_t context) noexcept override;
@@ -29,6 +29,7 @@ class SimMemory final : public actors::SharedMemory {
   [[nodiscard]] Result<void> populate_segment(std::size_t index) override;
   void release_segment(std::size_t index) noexcept override;
   [[nodiscard]] std::uint64_t process_bytes() const noexcept override { return held_; }
+  [[nodiscard]] std::uint64_t resident_set_bytes() const noexcept override { return held_; }
 
   [[nodiscard]] bool populated(actors::UnitId unit) const { return units_.contains(unit); }
   // The first violation seen: memory given twice, taken twice, touched without being there.
@@ -45,6 +46,7 @@ class SimMemory final : public actors::SharedMemory {
   actors::SimDispatcher& dispatcher_;
   const actors::ModelDescription& model_;
   const MachineOptions& machine_;
+  SharedCores& cores_;
   std::map<std::uint32_t, std::uint32_t> contexts_;
   std::map<actors::UnitId, std::vector<std::byte>> units_;
   // What units without content show: zeros that are never written, so that they take no memory.

@@ -28,7 +28,10 @@ Result<void> SimStorage::submit(const BlockRequest& request) {
     return Error{ErrorCode::kInternal, EINVAL, "submit", "not aligned"};
   }
   const bool read = request.operation == BlockRequest::Operation::kRead;
-  const double rate = read ? machine_.read_bytes_per_s : machine_.write_bytes_per_s;
+  const bool own_rate = request.file == FileId::kSwap && machine_.swap_read_bytes_per_s > 0;
+  const double rate = !read      ? machine_.write_bytes_per_s
+                      : own_rate ? machine_.swap_read_bytes_per_s
+                                 : machine_.read_bytes_per_s;
   const Nanoseconds begin = std::max(dispatcher_.now(), disk_->busy_until);
   disk_->busy_until = begin + Nanoseconds(static_cast<std::int64_t>(
                                   static_cast<double>(request.buffer.size()) / rate * 1e9));

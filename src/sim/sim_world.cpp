@@ -68,6 +68,7 @@ actors::ModelDescription describe(const ModelOptions& options) {
     if (rest > 0) description.ranges.push_back({actors::FileId::kModel, at, first, rest});
     at += rest;
     description.unit_bytes = description.tensor_bytes = first + rest;
+    description.window = layer % 2 == 0 ? options.window : 0;
     model.layer.push_back(std::move(description));
   }
   model.head.unit_bytes = options.head_blocks * kBlockAlignment;
@@ -78,11 +79,11 @@ actors::ModelDescription describe(const ModelOptions& options) {
 }
 
 World::World(std::uint64_t seed, const ModelOptions& model, const MachineOptions& machine,
-             const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers)
+             const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
+             engine::PlannerOptions policy)
     : World(seed, describe(model), machine, engine_options, workers, [&] {
-        engine::PlannerOptions options;
-        options.lossless_only = engine_options.lossless_only;
-        return engine::make_planner(options);
+        policy.lossless_only = engine_options.lossless_only;
+        return engine::make_planner(policy);
       }()) {}
 
 World::World(std::uint64_t seed, actors::ModelDescription model, const MachineOptions& machine,
@@ -92,17 +93,21 @@ World::World(std::uint64_t seed, actors::ModelDescription model, const MachineOp
       model_(std::move(model)),
       machine_(machine),
       planner_(std::move(planner)) {
-  shape_ = {model_.chunk_layout(), model_.rope};
+  shape_ = actors::kv_shape(model_);
   auto disk = std::make_shared<SimDisk>();
   disk->model_bytes = model_.file_bytes;
   if (machine_.content) disk->model_file = model_file(model_.file_bytes);
-  memory_ = std::make_unique<SimMemory>(dispatcher_, model_, machine_);
-  codec_ = std::make_unique<SimCodec>(dispatcher_, machine_);
+  memory_ = std::make_unique<SimMemory>(dispatcher_, model_, machine_, cores_);
+  codec_ = std::make_unique<SimCodec>(dispatcher_, machine_, cores_);
   reads_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
   writes_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
-  compute_ = std::make_unique<SimCompute>(dispatcher_, *memory_, model_, machine_);
+  compute_ = std::make_unique<SimCompute>(dispatcher_, *memory_, model_, machine_, cores_);
   engine::RestoreProfile profile;
-  profile.read_bytes_per_s = machine_.read_bytes_per_s;
+  profile.model_read_bytes_per_s = profile.swap_read_bytes_per_s = machine_.read_bytes_per_s;
+  if (machine_.swap_read_bytes_per_s > 0) {
+    profile.swap_read_bytes_per_s = machine_.swap_read_bytes_per_s;
+  }
+  profile.decode_cpu_s_per_byte = machine_.decode_cpu_s_per_byte;
   profile.decode_bytes_per_s = machine_.decode_bytes_per_s;
   state_ = std::make_unique<engine::EngineState>(model_, *memory_, *codec_, *planner_, profile,
                                                  dispatcher_.clock(), engine_options);
@@ -142,15 +147,27 @@ Token World::expected(std::span<const Token> tokens) const {
     }
     head_digest_ = unit_digest(file, model_.head.ranges, model_.head.unit_bytes);
   }
-  std::vector<std::uint64_t> digests(model_.layers, 0);
+  std::vector<std::vector<std::uint64_t>> seeds(model_.layers);  // of the rows of a layer
+  std::vector<std::uint64_t> digests(model_.layers, 0);          // of all of them
   std::uint64_t state = 0;
   for (std::size_t position = 0; position < tokens.size(); ++position) {
     const auto row = std::span(file).subspan(
         kEmbeddingOffset + static_cast<std::uint64_t>(tokens[position]) * kRowBytes, kRowBytes);
     state = mix(actors::checksum(row), position);
     for (std::uint32_t layer = 0; layer < model_.layers; ++layer) {
-      digests[layer] = fold_row(digests[layer], kv_seed(state, layer_digests_[layer]));
-      state = next_state(state, digests[layer]);
+      const std::uint64_t seed = kv_seed(state, layer_digests_[layer]);
+      seeds[layer].push_back(seed);
+      digests[layer] = fold_row(digests[layer], seed);
+      std::uint64_t digest = digests[layer];
+      if (model_.layer[layer].window != 0) {
+        digest = 0;
+        for (std::size_t i =
+                 model_.layer[layer].first_visible(static_cast<std::uint32_t>(position));
+             i <= position; ++i) {
+          digest = fold_row(digest, seeds[layer][i]);
+        }
+      }
+      state = next_state(state, digest);
     }
   }
   return static_cast<Token>(mix(state, head_digest_) % model_.vocabulary);
@@ -171,8 +188,13 @@ std::string World::check_quiet() const {
     if (record.resident) resident += residency.unit_bytes(unit);
     compressed += record.compressed ? 1U : 0U;
     stored += record.stored ? 1U : 0U;
-    if (unit.kind == actors::UnitKind::kKv && !record.resident && !record.has_form() &&
-        !record.empty) {
+    if (unit.kind != actors::UnitKind::kKv) return;
+    const engine::Context& context = state_->cache.contexts().at(unit.context);
+    const bool seen = residency.seen(unit, context.next_position());
+    if (!seen && (state_->options.free_out_of_window || record.unseen)) {
+      wrong = "a chunk that nothing looks at is still there";
+    }
+    if (seen && !record.resident && !record.has_form() && !record.empty) {
       wrong = "content was lost";
     }
   });

@@ -12,12 +12,14 @@
 #include "actors/sim_dispatcher.h"
 #include "engine/engine_state.h"
 #include "engine/pipeline.h"
+#include "sim/shared_cores.h"
 
 namespace mzcache::sim {
 
 // How fast the simulated devices are, and how often they fail. Probabilities per operation.
 struct MachineOptions {
   double read_bytes_per_s = 2e9;
+  double swap_read_bytes_per_s = 0;  // of the swap file, where it is another; else 0
   double write_bytes_per_s = 6e8;
   actors::Nanoseconds storage_latency{80'000};
   double allocate_bytes_per_s = 2e10;
@@ -27,6 +29,10 @@ struct MachineOptions {
   // Where not 0, the device's time follows from the bytes it reads instead: weights, and the
   // context's KV in a layer, per second.
   double device_bytes_per_s = 0;
+  double device_kv_bytes_per_s = 0;  // of the context's KV, where it is another; else 0
+  // Cores on which the device, decoding and allocation compute together; 0: the device is apart.
+  std::uint32_t shared_cores = 0;
+  double decode_cpu_s_per_byte = 0;  // as the profile has it
   // False: units have sizes but no content, for models of real size; answers mean nothing then.
   bool content = true;
   std::uint32_t depth = 8;
@@ -50,6 +56,7 @@ struct ModelOptions {
   std::uint32_t layer_blocks = 3;  // 4 KiB blocks of weights per layer
   std::uint32_t head_blocks = 2;
   std::uint32_t vocabulary = 97;
+  std::uint32_t window = 0;  // tokens that every second layer, from the first on, looks back
 };
 [[nodiscard]] actors::ModelDescription describe(const ModelOptions& options);
 
@@ -75,7 +82,8 @@ class SimTimer final : public engine::Timer {
 class World {
  public:
   World(std::uint64_t seed, const ModelOptions& model, const MachineOptions& machine,
-        const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers);
+        const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
+        engine::PlannerOptions policy = {});
   // Any model and policy.
   World(std::uint64_t seed, actors::ModelDescription model, const MachineOptions& machine,
         const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
@@ -95,6 +103,8 @@ class World {
   [[nodiscard]] SimMemory& memory() noexcept { return *memory_; }
   // The token the model says after these, computed without any of the machinery.
   [[nodiscard]] Token expected(std::span<const Token> tokens) const;
+  // Records nothing until it is enabled.
+  [[nodiscard]] actors::Timeline& timeline() noexcept { return timeline_; }
   // What must hold whenever nothing is under way; empty where it does, else what is wrong.
   [[nodiscard]] std::string check_quiet() const;
 
@@ -105,6 +115,7 @@ class World {
   SimTimer timer_{dispatcher_};
   actors::ModelDescription model_;
   MachineOptions machine_;
+  SharedCores cores_{machine_.shared_cores};
   actors::KvShape shape_;
   std::unique_ptr<SimCodec> codec_;
   std::unique_ptr<SimStorage> reads_;

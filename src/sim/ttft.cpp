@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <utility>
+
+#include "engine/evaluation_policy.h"
 
 namespace mzcache::sim {
 namespace {
@@ -19,68 +20,31 @@ class FirstToken final : public engine::TokenSource {
   }
 };
 
-// What a policy changes: the plan, and which stages overlap.
-struct Policy {
-  engine::PlannerOptions planner;
-  bool partial_offload = false;
-  bool allocate_first = false;
-  bool compute_last = false;
-};
-
-std::optional<Policy> policy_of(std::string_view name) {
-  Policy policy;
-  if (name == "mzcache") return policy;
-  if (name == "partial-offload") {
-    policy.partial_offload = policy.allocate_first = policy.compute_last = true;
-    return policy;
-  }
-  if (name == "no-overlap") {
-    policy.allocate_first = policy.compute_last = true;
-    return policy;
-  }
-  if (name == "allocation-reload") {
-    policy.compute_last = true;
-    return policy;
-  }
-  if (name == "reload-prefill") {
-    policy.allocate_first = true;
-    return policy;
-  }
-  if (name == "forward-out") {
-    policy.planner.order = engine::EvictionOrder::kForwardOut;
-    return policy;
-  }
-  if (name == "random-out") {
-    policy.planner.order = engine::EvictionOrder::kRandomOut;
-    return policy;
-  }
-  if (name == "memory-only") {
-    policy.planner.paths = engine::EvictionPaths::kMemory;
-    return policy;
-  }
-  if (name == "storage-only") {
-    policy.planner.paths = engine::EvictionPaths::kStorage;
-    return policy;
-  }
-  return std::nullopt;
+// The machine's own plan, but for the order and the paths that the policy is about.
+std::unique_ptr<engine::EvictionPlanner> planner_of(const engine::EvaluationPolicy& policy,
+                                                    engine::PlannerOptions usual) {
+  if (policy.partial_offload) return engine::make_partial_offload_planner();
+  if (policy.order != engine::EvictionOrder::kBackwardOut) usual.order = policy.order;
+  if (policy.paths != engine::EvictionPaths::kHybrid) usual.paths = policy.paths;
+  return engine::make_planner(usual);
 }
 
 class Experiment {
  public:
   Experiment(const MachineModel& machine, const actors::ModelDescription& model,
-             const TtftOptions& options, std::uint32_t context_tokens, const Policy& policy)
+             const TtftOptions& options, std::uint32_t context_tokens,
+             const engine::EvaluationPolicy& policy)
       : options_(options) {
     engine::EngineOptions engine;
     engine.swap_file_max = std::uint64_t{1} << 40;
     engine.swap_range_bytes = std::uint64_t{8} << 30;
-    engine.allocate_first = policy.allocate_first;
-    engine.compute_last = policy.compute_last;
-    if (policy.planner.paths == engine::EvictionPaths::kMemory) engine.swap_file_max = 0;
-    if (policy.planner.paths == engine::EvictionPaths::kStorage) engine.memory_swap_max_percent = 0;
-    auto planner = policy.partial_offload ? engine::make_partial_offload_planner()
-                                          : engine::make_planner(policy.planner);
+    engine::set_overlaps(policy, engine);
+    const engine::PlannerOptions& usual = machine.policy;
+    const auto paths = policy.paths == engine::EvictionPaths::kHybrid ? usual.paths : policy.paths;
+    if (paths == engine::EvictionPaths::kMemory) engine.swap_file_max = 0;
+    if (paths == engine::EvictionPaths::kStorage) engine.memory_swap_max_percent = 0;
     world_ = std::make_unique<World>(options.seed, model, machine.options, engine, machine.workers,
-                                     std::move(planner));
+                                     planner_of(policy, usual));
     world_->coordinator().post(
         engine::OpenContext{kContext, context_tokens + 1024, [](const Error&) {}});
     settle();
@@ -101,6 +65,7 @@ class Experiment {
     return remaining;
   }
 
+  // Recorded until the end.
   engine::GenerateResult ask() {
     engine::GenerateRequest request;
     request.id = 2;
@@ -108,11 +73,16 @@ class Experiment {
     request.tokens.assign(options_.prompt_tokens, 0);
     request.source = std::make_shared<FirstToken>();
     request.accepted = world_->dispatcher().now();
+    world_->timeline().enable(!options_.trace_file.empty());
     engine::GenerateResult answer;
     request.done = [&](engine::GenerateResult result) { answer = std::move(result); };
     world_->coordinator().post(std::move(request));
     settle();
     return answer;
+  }
+
+  [[nodiscard]] Result<void> write_trace() const {
+    return world_->timeline().write_chrome_json(options_.trace_file);
   }
 
  private:
@@ -122,10 +92,11 @@ class Experiment {
   std::unique_ptr<World> world_;
 };
 
-TtftRow run_row(const MachineModel& machine, const actors::ModelDescription& model,
-                const TtftOptions& options, std::uint32_t context, double remaining,
-                const std::string& name) {
-  Experiment experiment(machine, model, options, context, *policy_of(name));
+// The trace, where there is a file for it, takes the place of the one before.
+Result<TtftRow> run_row(const MachineModel& machine, const actors::ModelDescription& model,
+                        const TtftOptions& options, std::uint32_t context, double remaining,
+                        const std::string& name) {
+  Experiment experiment(machine, model, options, context, *engine::evaluation_policy(name));
   TtftRow row;
   row.context_tokens = context;
   row.asked_percent = remaining;
@@ -142,27 +113,22 @@ TtftRow run_row(const MachineModel& machine, const actors::ModelDescription& mod
   row.compute_ms = result.answer.prefill_ms - restore.wait_ms;
   row.bytes_read = restore.bytes_read;
   row.bytes_decoded = restore.bytes_decoded;
+  if (options.trace_file.empty()) return row;
+  if (auto written = experiment.write_trace(); !written) return std::move(written.error());
   return row;
 }
 
 }  // namespace
 
-const std::vector<std::string>& policy_names() {
-  static const std::vector<std::string> names{
-      "mzcache",     "partial-offload", "no-overlap",  "allocation-reload", "reload-prefill",
-      "forward-out", "random-out",      "memory-only", "storage-only"};
-  return names;
-}
-
 Result<std::vector<TtftRow>> simulate_ttft(const MachineModel& machine,
                                            const actors::ModelDescription& model,
                                            const TtftOptions& options) {
   const std::vector<std::string>& policies =
-      options.policies.empty() ? policy_names() : options.policies;
+      options.policies.empty() ? engine::evaluation_policy_names() : options.policies;
   for (const std::string& name : policies) {
-    if (policy_of(name)) continue;
+    if (engine::evaluation_policy(name)) continue;
     std::string known;
-    for (const std::string& policy : policy_names()) {
+    for (const std::string& policy : engine::evaluation_policy_names()) {
       known += known.empty() ? "" : ", ";
       known += policy;
     }
@@ -172,14 +138,17 @@ Result<std::vector<TtftRow>> simulate_ttft(const MachineModel& machine,
   }
   std::vector<TtftRow> rows;
   for (const std::uint32_t context : options.contexts) {
-    const double in_memory = run_row(machine, model, options, context, 100, "mzcache").ttft_ms;
+    const auto in_memory = run_row(machine, model, options, context, 100, "mzcache");
+    if (!in_memory) return in_memory.error();
     for (const double remaining : options.remaining) {
-      const double baseline =
-          run_row(machine, model, options, context, remaining, "partial-offload").ttft_ms;
+      const auto baseline = run_row(machine, model, options, context, remaining, "partial-offload");
+      if (!baseline) return baseline.error();
       for (const std::string& name : policies) {
-        rows.push_back(run_row(machine, model, options, context, remaining, name));
-        rows.back().in_memory_ms = in_memory;
-        rows.back().partial_offload_ms = baseline;
+        auto row = run_row(machine, model, options, context, remaining, name);
+        if (!row) return std::move(row).error();
+        row->in_memory_ms = in_memory->ttft_ms;
+        row->partial_offload_ms = baseline->ttft_ms;
+        rows.push_back(std::move(*row));
       }
     }
   }

@@ -29,18 +29,15 @@ struct TtftRow {
   double partial_offload_ms = 0;
 };
 
-// mzcache, partial-offload, no-overlap, allocation-reload, reload-prefill, forward-out, random-out,
-// memory-only, storage-only.
-[[nodiscard]] const std::vector<std::string>& policy_names();
-
 struct TtftOptions {
   std::vector<std::uint32_t> contexts;
   std::vector<double> remaining;      // percent
   std::vector<std::string> policies;  // empty: all
   std::uint32_t prompt_tokens = 8;
   std::uint64_t seed = 1;
+  std::string trace_file;  // "": none; else the last row's restore, in virtual time
 };
-// kBadArgument names an unknown policy.
+// kBadArgument names an unknown policy; the trace may fail to be written.
 [[nodiscard]] Result<std::vector<TtftRow>> simulate_ttft(const MachineModel& machine,
                                                          const actors::ModelDescription& model,
                                                          const TtftOptions& options);

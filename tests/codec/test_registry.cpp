@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "codec/none.h"
 #include "codec/registry.h"
 #include "support/catch.h"
@@ -20,14 +22,17 @@ TEST_CASE("codecs are made by name") {
   CHECK(make_codec("none").value()->name() == "none");
   CHECK(code_of("q8:4") == ErrorCode::kBadArgument);
   CHECK(code_of("q8:") == ErrorCode::kBadArgument);
-  for (const char* later :
-       {"q4", "cachegen", "entropy", "entropy:near", "packed", "zstd", "lz4", "split-zstd"}) {
-    CHECK(code_of(later) == ErrorCode::kNotYet);
+  for (const char* name : {"q4", "entropy", "entropy:near", "entropy:small", "zstd", "lz4",
+                           "split-zstd", "packed", "cachegen", "entropy:free"}) {
+    const auto codec = make_codec(name);
+    REQUIRE(codec.ok());
+    CHECK((*codec)->name() == name);
   }
+  CHECK(code_of("entropy:far") == ErrorCode::kBadArgument);
   for (const char* unknown : {"", ":", "Q8", "q88", "gzip:9"}) {
     CHECK(code_of(unknown) == ErrorCode::kBadArgument);
   }
-  CHECK(make_codec("gzip").error().context.find("none q8") != std::string::npos);
+  CHECK(make_codec("gzip").error().context.find("none ") != std::string::npos);
 }
 
 TEST_CASE("an embedder adds a codec, and its parameter arrives") {
@@ -46,5 +51,7 @@ TEST_CASE("an embedder adds a codec, and its parameter arrives") {
     CHECK(register_codec(taken, factory).error().code == ErrorCode::kBadArgument);
   }
   CHECK(register_codec("empty", nullptr).error().code == ErrorCode::kBadArgument);
-  CHECK(codec_names() == std::vector<std::string>{"mine", "none", "q8"});
+  const auto names = codec_names();
+  CHECK(std::find(names.begin(), names.end(), "mine") != names.end());
+  CHECK(std::is_sorted(names.begin(), names.end()));
 }

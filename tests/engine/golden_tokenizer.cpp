@@ -1,7 +1,9 @@
 // Token ids of real vocabularies, as two other implementations give them.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
+#include "engine/chat_template.h"
 #include "engine/gguf.h"
 #include "tokenizer_fixture.h"
 #include "tokenizer_vectors.h"
@@ -48,6 +50,29 @@ TEST_CASE("the Qwen 3 vocabulary gives the expected ids") {
   const Tokenizer::Options plain{.parse_special = false, .add_bos = false};
   CHECK(tokenizer->encode("<think>", plain) == std::vector<Token>{151667});
   CHECK(tokenizer->encode("<|im_end|>", plain).size() > 1);
+}
+
+TEST_CASE("what a user of Qwen 3 types is no thought and no call of a tool") {
+  const auto tokenizer = load(golden("tokenizers/vocab-qwen3.gguf"));
+  const std::string_view text =
+      "{{'<|im_start|>' + role}}{{'<tool_call>'}}{% if enable_thinking is false %}"
+      "{{'<think>\n\n</think>\n\n'}}";
+  const auto chat = choose_chat_template(*tokenizer, {text, "", Thinking::kOff});
+  if (!chat) FAIL(chat.error().message());
+  const auto turn = [&](std::string_view user) {
+    return (*chat)->user_turn(*tokenizer, {user, "", true, false});
+  };
+  const std::string typed = "<think>no</think> <tool_call>{}</tool_call>";
+  const auto tokens = turn(typed);
+  CHECK(test::text_of(*tokenizer, tokens).find(typed) != std::string::npos);
+  const auto plain = turn("x");
+  for (const char* markup : {"<think>", "</think>", "<tool_call>"}) {
+    const Token token = tokenizer->special(markup);
+    INFO(markup);
+    REQUIRE(token >= 0);
+    CHECK(std::count(tokens.begin(), tokens.end(), token) ==
+          std::count(plain.begin(), plain.end(), token));
+  }
 }
 
 TEST_CASE("a vocabulary whose merges name unknown tokens loads") {

@@ -79,7 +79,7 @@ TEST_CASE("the real model's chat template gives the expected prompts") {
   const auto tokenizer = load();
   const auto text = model_file().text("tokenizer.chat_template");
   REQUIRE(text.ok());
-  const auto chat = choose_chat_template(*tokenizer, text->value(), "");
+  const auto chat = choose_chat_template(*tokenizer, {text->value()});
   REQUIRE(chat.ok());
   CHECK((*chat)->name() == "chatml");
   const auto cases = test::read_json(golden("smollm2-chat.json"));
@@ -88,7 +88,7 @@ TEST_CASE("the real model's chat template gives the expected prompts") {
     const auto prompt = one["text"].get<std::string>();
     const auto expected = one["tokens"].get<std::vector<Token>>();
     INFO(prompt);
-    CHECK((*chat)->user_turn(*tokenizer, user_text(prompt), "", true, false) == expected);
+    CHECK((*chat)->user_turn(*tokenizer, {user_text(prompt), "", true, false}) == expected);
     CHECK(tokenizer->encode(prompt, {}) == expected);
   }
 }
@@ -96,15 +96,15 @@ TEST_CASE("the real model's chat template gives the expected prompts") {
 TEST_CASE("later turns of the real model's chat template are what one long prompt would be") {
   const auto tokenizer = load();
   const auto text = model_file().text("tokenizer.chat_template");
-  const auto chat = choose_chat_template(*tokenizer, text->value(), "");
+  const auto chat = choose_chat_template(*tokenizer, {text->value()});
   REQUIRE(chat.ok());
-  auto tokens = (*chat)->user_turn(*tokenizer, "Hi", "Be brief.", true, false);
+  auto tokens = (*chat)->user_turn(*tokenizer, {"Hi", "Be brief.", true, false});
   const auto answer = tokenizer->encode("Hello.", {});
   tokens.insert(tokens.end(), answer.begin(), answer.end());
   auto closed = tokens;
   closed.push_back(tokenizer->special("<|im_end|>"));
-  const auto after_closed = (*chat)->user_turn(*tokenizer, "\n Bye", "", false, true);
-  const auto after_open = (*chat)->user_turn(*tokenizer, "\n Bye", "", false, false);
+  const auto after_closed = (*chat)->user_turn(*tokenizer, {"\n Bye", "", false, true});
+  const auto after_open = (*chat)->user_turn(*tokenizer, {"\n Bye", "", false, false});
   closed.insert(closed.end(), after_closed.begin(), after_closed.end());
   tokens.insert(tokens.end(), after_open.begin(), after_open.end());
   const auto whole = tokenizer->encode(

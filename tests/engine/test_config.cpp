@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 
+#include "engine/config_codecs.h"
 #include "engine/config_keys.h"
 #include "mzcache/config.h"
 #include "support/catch.h"
@@ -314,6 +315,21 @@ TEST_CASE("values outside their range or of another type are refused") {
   }
 }
 
+TEST_CASE("every codec of the library is accepted, and one that was added") {
+  for (const char* codec : {"q8", "none", "q4", "entropy", "entropy:near", "entropy:small",
+                            "entropy:free", "packed", "cachegen", "zstd", "lz4", "split-zstd"}) {
+    CHECK(with(std::string("memory.codec=") + codec).memory.codec == codec);
+  }
+  for (const char* codec : {"entropy:far", "q8:1", "zstd:3", ":", ""}) {
+    INFO(codec);
+    CHECK(error_of([&] { (void)with(std::string("memory.codec=\"") + codec + "\""); }).code ==
+          ErrorCode::kBadConfig);
+  }
+  CHECK(error_of([] { (void)with("memory.codec=mine:2"); }).code == ErrorCode::kBadConfig);
+  mzcache::engine::allow_codec_name("mine");
+  CHECK(with("memory.codec=mine:2").memory.codec == "mine:2");
+}
+
 TEST_CASE("every eviction order is accepted") {
   for (const char* order : {"backward-out", "forward-out", "random-out", "optimal"}) {
     CHECK(with(std::string("policy.order=") + order).policy.order == order);
@@ -322,8 +338,8 @@ TEST_CASE("every eviction order is accepted") {
 
 TEST_CASE("what is not built yet says so") {
   const char* assignments[] = {
-      "device.kernels=cpu",      "device.activations=int8",          "policy.recompute=true",
-      "memory.storage_codec=q8", "memory.compressed_attention=true",
+      "memory.storage_codec=q8",
+      "memory.compressed_attention=true",
   };
   for (const char* assignment : assignments) {
     INFO(assignment);

@@ -43,3 +43,18 @@ TEST_CASE("a context that ends with a chunk, and none") {
   CHECK(resident_input(tiny_model(), 512, 1000).units.size() == 3 + 3 * 2 + 1);
   CHECK(resident_input(tiny_model(), 0, 1000).units.size() == 4);
 }
+
+TEST_CASE("chunks behind a window are no units") {
+  actors::ModelDescription model = tiny_model();
+  model.layer[0].window = 300;
+  model.layer[2].window = 10;
+  // The token at 1000 sees from 701 on (chunk 2), from 0 on, and from 991 on (chunk 3).
+  CHECK(resident_input(model, 1000, 1000).units.size() == 3 + (2 + 4 + 1) + 1);
+  // What is no unit for the plan lies there all the same where it is not freed: the last layer's
+  // three chunks, then the first one's two.
+  const auto unseen = unseen_chunks(model, 1000);
+  REQUIRE(unseen.size() == 5);
+  CHECK(unseen.front() == actors::kv_unit(kPlannedContext, 2, 0));
+  CHECK(unseen.back() == actors::kv_unit(kPlannedContext, 0, 1));
+  CHECK(unseen_chunks(tiny_model(), 1000).empty());
+}

@@ -30,6 +30,9 @@ const PlannedUnit& unit_of(const PlannerInput& input, const actors::UnitId& id) 
 }
 
 bool is_kv(const actors::UnitId& unit) { return unit.kind == UnitKind::kKv; }
+double read_rate(const PlannerInput& input, const actors::UnitId& unit) {
+  return is_kv(unit) ? input.profile.swap_read_bytes_per_s : input.profile.model_read_bytes_per_s;
+}
 
 // The resident chunk that leaves next, by its own rule; nullptr where none is resident.
 const PlannedUnit* next_chunk(const PlannerInput& input, const PlannerOptions& options) {
@@ -168,7 +171,7 @@ TEST_CASE("both paths owe the same at every step of KVonly and KVandW") {
     for (const EvictionStep& step : plan.steps) {
       if (step.stage == EvictionStage::kCompKv || step.stage == EvictionStage::kWOnly) break;
       const auto bytes = static_cast<double>(unit_of(input, step.unit).bytes);
-      const double read = bytes / input.profile.read_bytes_per_s;
+      const double read = bytes / read_rate(input, step.unit);
       const double decode = bytes / input.profile.decode_bytes_per_s + price * bytes;
       difference += step.to == UnitPlace::kCompressed ? -decode : read;
       if (!is_kv(step.unit)) dropped_last = read;
@@ -204,7 +207,7 @@ TEST_CASE("with weights longer than chunks, KVandW is balanced to the weight uni
     const double price =
         instance.options.cpu_price * input.profile.decode_cpu_s_per_byte / instance.options.cores;
     const auto read = [&](const PlannedUnit& unit) {
-      return static_cast<double>(unit.bytes) / input.profile.read_bytes_per_s;
+      return static_cast<double>(unit.bytes) / read_rate(input, unit.unit);
     };
     const auto decode = [&](const PlannedUnit& unit) {
       return static_cast<double>(unit.bytes) * (1 / input.profile.decode_bytes_per_s + price);

@@ -25,7 +25,7 @@ PlannerInput model(std::uint32_t layers, std::uint64_t weights, std::uint64_t he
     }
   }
   input.units.push_back({actors::head_unit(layers), UnitPlace::kResident, head * kMiB, 0});
-  input.profile.read_bytes_per_s = kMiB;
+  input.profile.model_read_bytes_per_s = input.profile.swap_read_bytes_per_s = kMiB;
   input.profile.decode_bytes_per_s = decode_mib_per_s * static_cast<double>(kMiB);
   return input;
 }

@@ -92,7 +92,8 @@ Instance make_instance(const InstanceKind& kind, std::mt19937_64& random) {
     }
   }
   if (!kind.full_residency) pick_places(input.units, random);
-  input.profile.read_bytes_per_s = pick_rate(random);
+  input.profile.model_read_bytes_per_s = pick_rate(random);
+  input.profile.swap_read_bytes_per_s = pick_rate(random);
   input.profile.decode_bytes_per_s = pick_rate(random);
   input.profile.decode_cpu_s_per_byte = 1 / pick_rate(random);
   instance.held_bytes = held_bytes(input);

@@ -47,11 +47,11 @@ void add_units(OracleInstance& instance) {
 struct Times {
   double weights, head, chunk, encoded, decode;
   explicit Times(const OracleInstance& i) {
-    const double read = i.input.profile.read_bytes_per_s;
-    weights = static_cast<double>(i.weight_bytes) / read;
-    head = static_cast<double>(i.head_bytes) / read;
-    chunk = static_cast<double>(i.chunk_bytes) / read;
-    encoded = static_cast<double>(i.compressed_bytes) / read;
+    const RestoreProfile& profile = i.input.profile;
+    weights = static_cast<double>(i.weight_bytes) / profile.model_read_bytes_per_s;
+    head = static_cast<double>(i.head_bytes) / profile.model_read_bytes_per_s;
+    chunk = static_cast<double>(i.chunk_bytes) / profile.swap_read_bytes_per_s;
+    encoded = static_cast<double>(i.compressed_bytes) / profile.swap_read_bytes_per_s;
     decode = static_cast<double>(i.chunk_bytes) / i.input.profile.decode_bytes_per_s;
   }
 };
@@ -194,7 +194,7 @@ OracleInstance make_oracle_instance(std::mt19937_64& random, bool shared_cores, 
   add_units(instance);
 
   RestoreProfile& profile = instance.input.profile;
-  profile.read_bytes_per_s = between(random, 1e9, 6e9);
+  profile.model_read_bytes_per_s = profile.swap_read_bytes_per_s = between(random, 1e9, 6e9);
   profile.decode_bytes_per_s = between(random, 3e9, 30e9);
   profile.decode_cpu_s_per_byte = 1 / profile.decode_bytes_per_s;
   const double flops = shared_cores ? between(random, 5e10, 5e11) : between(random, 5e11, 5e12);
@@ -255,7 +255,8 @@ BestPlacement best_placement(const OracleInstance& instance, std::uint64_t asked
 }
 
 double time_bound(const OracleInstance& instance, std::uint64_t asked) {
-  const double read = instance.input.profile.read_bytes_per_s;
+  const double read = std::max(instance.input.profile.model_read_bytes_per_s,
+                               instance.input.profile.swap_read_bytes_per_s);
   const double decode = instance.input.profile.decode_bytes_per_s;
   const double saved = 1 - static_cast<double>(instance.compressed_bytes) /
                                static_cast<double>(instance.chunk_bytes);

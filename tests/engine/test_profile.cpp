@@ -20,11 +20,9 @@ namespace {
 Profile example() {
   Profile profile;
   profile.key = "machine \"x\"; codec q8";
-  profile.alone = {1.5e9, 5.25e9, 3e9};
-  profile.busy = {1.1e9, 0, 2e9};
+  profile.alone = {1.4e9, 1.6e9, 5.25e9, 3e9};
+  profile.busy = {1.1e9, 0, 0, 2e9};
   profile.decode_cpu_s_per_byte = 1.0 / 5.5e9;
-  profile.model_read_bytes_per_s = 1.4e9;
-  profile.swap_read_bytes_per_s = 1.6e9;
   profile.write_bytes_per_s = 8e8;
   profile.encode_bytes_per_s = 2e9;
   profile.measure_s = 0.4;
@@ -77,7 +75,7 @@ TEST_CASE("a profile survives its file") {
   CHECK(*loaded == example());
   // Replaced, and nothing beside it is left.
   Profile other = example();
-  other.alone.read = 2e9;
+  other.alone.model_read = 2e9;
   REQUIRE(save_profile(path, other).ok());
   CHECK(*load_profile(path, other.key) == other);
   CHECK(folder.entries() == 1);
@@ -91,8 +89,8 @@ TEST_CASE("a damaged or foreign profile is not believed") {
   const std::string good = profile_text(example());
   for (const std::string& text :
        {std::string(), std::string("{"), std::string("[]"), good.substr(0, good.size() / 2),
-        replaced(good, "1500000000.0", "1500000001.0"),
-        replaced(good, "\"version\": 1", "\"version\": 2"), replaced(good, "codec q8", "codec q4"),
+        replaced(good, "1400000000.0", "1400000001.0"),
+        replaced(good, "\"version\": 2", "\"version\": 1"), replaced(good, "codec q8", "codec q4"),
         replaced(good, "\"busy\"", "\"bzzy\"")}) {
     INFO(text);
     write(path, text);
@@ -127,7 +125,7 @@ TEST_CASE("impossible rates are refused though the checksum is right") {
     CHECK_FALSE(parse_profile(profile_text(profile)).ok());
   }
   Profile profile = example();
-  profile.busy.read = -5;
+  profile.busy.model_read = -5;
   CHECK_FALSE(parse_profile(profile_text(profile)).ok());
   profile = example();
   profile.prefill["00ff"] = 0;
@@ -151,16 +149,26 @@ TEST_CASE("keys have files of their own") {
 
 TEST_CASE("the planner gets the figures alone, and assumptions where there are none") {
   const RestoreProfile planned = restore_profile(example());
-  CHECK(planned.read_bytes_per_s == 1.5e9);
+  CHECK(planned.model_read_bytes_per_s == 1.4e9);
+  CHECK(planned.swap_read_bytes_per_s == 1.6e9);
   CHECK(planned.decode_bytes_per_s == 5.25e9);
   CHECK(planned.allocate_bytes_per_s == 3e9);
   CHECK(planned.decode_cpu_s_per_byte == 1.0 / 5.5e9);
-  CHECK(restore_profile({}).read_bytes_per_s == RestoreProfile{}.read_bytes_per_s);
+  CHECK(restore_profile({}).model_read_bytes_per_s == RestoreProfile{}.model_read_bytes_per_s);
+  // A file that was not measured is taken to be as fast as the other.
+  Profile without_model = example();
+  without_model.alone.model_read = 0;
+  CHECK(restore_profile(without_model).model_read_bytes_per_s == 1.6e9);
+  CHECK(read_rate(without_model.alone) == 1.6e9);
+  CHECK(parse_profile(profile_text(without_model)).ok());
+  without_model.alone.swap_read = 0;
+  CHECK_FALSE(parse_profile(profile_text(without_model)).ok());
+  CHECK(read_rate({1e9, 3e9, 0, 0}) == Approx(1.5e9));
 }
 
 TEST_CASE("what was learnt goes into the profile, what was given does not") {
   Profile profile = example();
-  RateHistory history(profile.alone, profile.busy, {9e9, 0, 0});
+  RateHistory history(profile.alone, profile.busy, {9e9, 9e9, 0, 0});
   for (int i = 0; i < 10; ++i) {
     history.add(RestoreStage::kDecode, DeviceLoad::kAlone, 1e9, 1.0);
     history.add(RestoreStage::kDecode, DeviceLoad::kBusy, 5e8, 1.0);
@@ -168,6 +176,7 @@ TEST_CASE("what was learnt goes into the profile, what was given does not") {
   learn_from(history, profile);
   CHECK(profile.alone.decode == Approx(1e9));
   CHECK(profile.busy.decode == Approx(5e8));
-  CHECK(profile.alone.read == 1.5e9);
-  CHECK(profile.busy.read == 1.1e9);
+  CHECK(profile.alone.model_read == 1.4e9);
+  CHECK(profile.alone.swap_read == 1.6e9);
+  CHECK(profile.busy.model_read == 1.1e9);
 }

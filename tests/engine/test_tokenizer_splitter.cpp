@@ -58,9 +58,15 @@ TEST_CASE("GPT-2 words") {
   CHECK(split("gpt-2", "DON'T") == Words{"DON", "'", "T"});
   CHECK(split("gpt-2", "a   ") == Words{"a", "   "});
   CHECK(split("exaone4", "it'll 42") == Words{"it", "'ll", " 42"});
-  CHECK(split("default", "it'll 42") == split("gpt-2", "it'll 42"));
-  CHECK(split("", "it'll 42") == split("gpt-2", "it'll 42"));
   CHECK(split("gpt-2", "").empty());
+}
+
+TEST_CASE("the words of the default splitter") {
+  CHECK(split("default", "it'll 42") == Words{"it", "'", "ll", " ", "42"});
+  CHECK(split("default", "a  12345 (x)  .") ==
+        Words{"a", " ", " ", "123", "45", " ", "(", "x", ")", "  ", "."});
+  CHECK(split("default", "1\u0663234\u00e9") == Words{"1\u0663", "234", "\u00e9"});
+  CHECK(split("", "it'll 42") == split("default", "it'll 42"));
 }
 
 TEST_CASE("smollm words") {

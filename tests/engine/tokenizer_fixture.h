@@ -133,12 +133,15 @@ inline std::string text_of(const engine::Tokenizer& tokenizer, const std::vector
   return text;
 }
 
-// 100,000 short texts, valid and not, come back byte for byte.
-inline void check_round_trips(const engine::Tokenizer& tokenizer, std::uint64_t seed) {
+// 100,000 short texts, valid and not, come back byte for byte. Texts with `but` in them are left
+// out.
+inline void check_round_trips(const engine::Tokenizer& tokenizer, std::uint64_t seed,
+                              std::string_view but = {}) {
   INFO("seed " << seed);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 100000; ++i) {
     const std::string text = i % 2 == 0 ? random_utf8(random) : random_bytes(random);
+    if (!but.empty() && text.find(but) != std::string::npos) continue;
     const auto tokens = tokenizer.encode(text, {.parse_special = false, .add_bos = false});
     const std::string back = text_of(tokenizer, tokens);
     if (back != text) {

@@ -7,7 +7,9 @@
 For each model: models/NAME.gguf (seeded random weights) and models/NAME.logits.f32, float32
 little-endian rows, one for each of `positions` in models/prompt.json, as llama.cpp computes them
 from a copy whose tensors are dequantised to F32 exactly, with an F16 KV cache and without flash
-attention. The tokenizer inside is a dummy: feed ids.
+attention. llama.cpp has no window in architecture llama: there the copy is of architecture
+granite_swa, which computes the same (its scales 1, its attention sinks so low that they weigh
+nothing). The tokenizer inside is a dummy: feed ids.
 """
 
 import ctypes
@@ -27,8 +29,10 @@ TOKENS = 600
 # Both sides of every chunk border, of the first tokens, and the end.
 POSITIONS = [0, 1, 7, 31, 100, 254, 255, 256, 257, 511, 512, 599]
 
-BASE = dict(hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, feed_forward=128,
-            base=10000.0, epsilon=1e-5, tied=True, factors=False, type=Type.F16)
+BASE = dict(architecture="llama", hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16,
+            feed_forward=128, base=10000.0, epsilon=1e-5, tied=True, factors=False, type=Type.F16,
+            norms=True, post_norms=False, post_gain=1.0, head_norms=False, biases=False,
+            keys={})
 # K-quants need rows of whole 256-value blocks.
 WIDE = dict(BASE, hidden=256, layers=1, heads=4, kv_heads=1, head_dim=64, feed_forward=256)
 MODELS = {
@@ -47,6 +51,40 @@ MODELS = {
     "type-q4_k": dict(WIDE, type=Type.Q4_K),
     "type-q5_k": dict(WIDE, type=Type.Q5_K),
     "type-q6_k": dict(WIDE, type=Type.Q6_K),
+    "qwen2": dict(BASE, architecture="qwen2", biases=True, base=1000000.0, tied=False),
+    "qwen3": dict(BASE, architecture="qwen3", head_norms=True, head_dim=32, base=1000000.0),
+    "smollm3": dict(BASE, architecture="smollm3", layers=5, kv_heads=1, base=500000.0,
+                    feed_forward=64),
+    "rope-linear": dict(BASE, keys={"rope.scaling.type": "linear", "rope.scaling.factor": 4.0}),
+    "rope-yarn": dict(BASE, head_dim=32, keys={"rope.scaling.type": "yarn",
+                                               "rope.scaling.factor": 4.0,
+                                               "rope.scaling.original_context_length": 256}),
+    "qwen3-yarn": dict(BASE, architecture="qwen3", head_norms=True, head_dim=32, layers=1,
+                       keys={"rope.scaling.type": "yarn", "rope.scaling.factor": 8.0,
+                             "rope.scaling.original_context_length": 128}),
+    # A window that ends inside chunks, and one larger than a chunk.
+    "llama-window": dict(BASE, layers=3, keys={"attention.sliding_window": 100}),
+    "llama-window-wide": dict(BASE, keys={"attention.sliding_window": 300,
+                                          "attention.sliding_window_pattern": [True, False]}),
+    "exaone4": dict(BASE, architecture="exaone4", norms=False, post_norms=True, head_norms=True,
+                    base=1000000.0, factors=True),
+    # llama.cpp mixes sliding and global layers in models of 64 layers only. Each adds little, or
+    # rounding would grow through so many of them.
+    "exaone4-mixed": dict(BASE, architecture="exaone4", norms=False, post_norms=True,
+                          post_gain=0.06, head_norms=True, hidden=32, layers=64, heads=2,
+                          kv_heads=1, feed_forward=32, type=Type.Q8_0,
+                          keys={"attention.sliding_window": 100,
+                                "attention.sliding_window_pattern":
+                                    [True, True, True, False] * 16}),
+    # The residual stream of these is wide: √hidden times the embedding.
+    "gemma2": dict(BASE, architecture="gemma2", post_norms=True, post_gain=3.0, head_dim=32,
+                   layers=3,
+                   keys={"attention.sliding_window": 100, "attn_logit_softcapping": 50.0,
+                         "final_logit_softcapping": 30.0}),
+    "gemma3": dict(BASE, architecture="gemma3", post_norms=True, post_gain=3.0, head_norms=True,
+                   layers=7, kv_heads=1, head_dim=32, feed_forward=96, base=1000000.0,
+                   keys={"attention.sliding_window": 100, "rope.scaling.type": "linear",
+                         "rope.scaling.factor": 8.0}),
 }
 
 
@@ -85,8 +123,8 @@ def tensors(spec, random):
     def matrix(rows, columns, gain=1.0):
         return random.normal(0, gain / np.sqrt(columns), (rows, columns)).astype(np.float32)
 
-    def norm():
-        return random.uniform(0.7, 1.3, hidden).astype(np.float32)
+    def norm(size=hidden, low=0.7, high=1.3):
+        return random.uniform(low, high, size).astype(np.float32)
 
     kind = spec["type"]
     out = {"token_embd.weight": (matrix(VOCABULARY, hidden, 4.0), kind),
@@ -98,22 +136,61 @@ def tensors(spec, random):
         out["rope_freqs.weight"] = ((1 + 7 * ramp**2).astype(np.float32), Type.F32)
     for layer in range(spec["layers"]):
         prefix = f"blk.{layer}."
-        out[prefix + "attn_norm.weight"] = (norm(), Type.F32)
+        if spec["norms"]:
+            out[prefix + "attn_norm.weight"] = (norm(), Type.F32)
         # Peaked attention: a wrong position shows.
         out[prefix + "attn_q.weight"] = (matrix(heads, hidden, 2.0), kind)
         out[prefix + "attn_k.weight"] = (matrix(kv_heads, hidden, 1.5), kind)
         out[prefix + "attn_v.weight"] = (matrix(kv_heads, hidden), kind)
         out[prefix + "attn_output.weight"] = (matrix(hidden, heads), kind)
-        out[prefix + "ffn_norm.weight"] = (norm(), Type.F32)
+        if spec["biases"]:
+            for name, size in (("q", heads), ("k", kv_heads), ("v", kv_heads)):
+                out[prefix + f"attn_{name}.bias"] = (norm(size, -1.0, 1.0), Type.F32)
+        if spec["head_norms"]:
+            out[prefix + "attn_q_norm.weight"] = (norm(spec["head_dim"], 1.2, 2.2), Type.F32)
+            out[prefix + "attn_k_norm.weight"] = (norm(spec["head_dim"], 1.2, 2.2), Type.F32)
+        if spec["post_norms"]:
+            gain = spec["post_gain"]
+            out[prefix + "post_attention_norm.weight"] = (gain * norm(), Type.F32)
+            out[prefix + "post_ffw_norm.weight"] = (gain * norm(), Type.F32)
+        if spec["norms"]:
+            out[prefix + "ffn_norm.weight"] = (norm(), Type.F32)
         out[prefix + "ffn_gate.weight"] = (matrix(feed_forward, hidden, 1.5), kind)
         out[prefix + "ffn_up.weight"] = (matrix(feed_forward, hidden, 1.5), kind)
         out[prefix + "ffn_down.weight"] = (matrix(hidden, feed_forward), kind)
     return out
 
 
+def add_window_reference(writer, spec):
+    """What granite_swa wants beside what a llama with a window has."""
+    prefix = "granite_swa."
+    writer.add_float32(prefix + "logit_scale", 1.0)
+    window = spec["keys"]["attention.sliding_window"]
+    pattern = spec["keys"].get("attention.sliding_window_pattern", [True] * spec["layers"])
+    writer.add_uint32(prefix + "attention.sliding_window", window)
+    writer.add_array(prefix + "attention.sliding_window_pattern", pattern)
+    for layer in range(spec["layers"]):
+        writer.add_tensor(f"blk.{layer}.attn_sinks.weight",
+                          np.full(spec["heads"], -1e9, dtype=np.float32))
+
+
+def add_keys(writer, architecture, keys):
+    for key, value in keys.items():
+        add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32,
+               list: writer.add_array}[type(value)]
+        add(f"{architecture}.{key}", value)
+
+
 def write(path, name, spec, contents, exact):
     """A GGUF file; with `exact` every tensor dequantised to F32."""
-    writer = gguf.GGUFWriter(str(path), "llama")
+    windowed_llama = (spec["architecture"] == "llama" and
+                      "attention.sliding_window" in spec["keys"])
+    architecture = "granite_swa" if windowed_llama and exact else spec["architecture"]
+    writer = gguf.GGUFWriter(str(path), architecture)
+    if architecture == "granite_swa":
+        add_window_reference(writer, spec)
+    else:
+        add_keys(writer, architecture, spec["keys"])
     writer.add_name(name)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(spec["hidden"])

@@ -43,22 +43,34 @@ ModelBytes open_model_file(const std::string& path) {
   return model;
 }
 
-OpenDevice& open_device(const std::string& force_memory) {
+OpenDevice& open_device(const Setting& setting) {
   // Never destroyed: some drivers are gone before static objects are.
   static auto* const devices = new std::map<std::string, OpenDevice>;
-  OpenDevice& open = (*devices)[force_memory];
+  OpenDevice& open =
+      (*devices)[setting.memory + "/" + setting.kernels + (setting.int8 ? "/int8/" : "/float/") +
+                 std::to_string(setting.width)];
   if (open.device) return open;
   gpu::DeviceOptions options;
-  options.force_memory = force_memory;
+  options.force_memory = setting.memory;
+  options.kernels = setting.kernels;
+  options.float_width_max = setting.width;
   open.device = value_or_throw(gpu::Device::open(options));
-  open.program = value_or_throw(gpu::load_program(*open.device, {}));
+  gpu::KernelNeeds needs;
+  needs.int8 = setting.int8;
+  open.kernels = value_or_throw(gpu::load_kernels(*open.device, needs, {}));
   return open;
 }
 
-Forward::Forward(ModelBytes model, const std::string& force_memory, std::uint32_t context_tokens,
+bool have_cpu_kernels() {
+  gpu::DeviceOptions options;
+  options.kernels = "cpu";
+  return gpu::Device::open(options).ok();
+}
+
+Forward::Forward(ModelBytes model, const Setting& setting, std::uint32_t context_tokens,
                  std::uint32_t slice_tokens_max)
     : model_(std::move(model)) {
-  OpenDevice& open = open_device(force_memory);
+  OpenDevice& open = open_device(setting);
   const auto& description = model_.description;
   gpu::UnitSizes sizes;
   for (const auto& layer : description.layer) sizes.weights_bytes.push_back(layer.unit_bytes);
@@ -73,7 +85,7 @@ Forward::Forward(ModelBytes model, const std::string& force_memory, std::uint32_
   }
   require(memory_->open_context(0, (context_tokens + 255) / 256));
   queue_ = value_or_throw(gpu::create_compute_queue(
-      *open.device, open.program, *memory_, description, {slice_tokens_max, context_tokens}));
+      *open.device, open.kernels, *memory_, description, {slice_tokens_max, context_tokens}));
   queue_->set_listener([this](const actors::ComputeCompletion& completion) {
     const std::lock_guard lock(mutex_);
     completions_.push_back(completion);

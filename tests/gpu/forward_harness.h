@@ -25,17 +25,34 @@ struct ModelBytes {
 };
 [[nodiscard]] ModelBytes open_model_file(const std::string& path);
 
-// One device per memory mode and process: opening and building take their time.
+// What a test runs on: the device's own choice unless it says otherwise.
+struct Setting {
+  std::string memory = {};       // a MemoryMode's name
+  std::string kernels = "auto";  // auto | portable | cpu
+  bool int8 = false;
+  std::uint32_t width = 0;  // at most, of vectors; 0: the device's own
+
+  Setting() = default;
+  Setting(const char* force_memory) : memory(force_memory) {}         // NOLINT(google-explicit-*)
+  Setting(const std::string& force_memory) : memory(force_memory) {}  // NOLINT(google-explicit-*)
+  Setting(std::string force_memory, std::string set, bool bytes, std::uint32_t width_max = 0)
+      : memory(std::move(force_memory)), kernels(std::move(set)), int8(bytes), width(width_max) {}
+};
+
+// One device per setting and process: opening and building take their time. Its kernels are for
+// all tensor types.
 struct OpenDevice {
   std::unique_ptr<gpu::Device> device;
-  cl::Program program;
+  gpu::Kernels kernels;
 };
-[[nodiscard]] OpenDevice& open_device(const std::string& force_memory = "");
+[[nodiscard]] OpenDevice& open_device(const Setting& setting = {});
+// Whether the CPU set runs on the device that tests get.
+[[nodiscard]] bool have_cpu_kernels();
 
 class Forward {
  public:
-  Forward(ModelBytes model, const std::string& force_memory = "",
-          std::uint32_t context_tokens = 1024, std::uint32_t slice_tokens_max = 512);
+  Forward(ModelBytes model, const Setting& setting = {}, std::uint32_t context_tokens = 1024,
+          std::uint32_t slice_tokens_max = 512);
   ~Forward();
   Forward(const Forward&) = delete;
   Forward& operator=(const Forward&) = delete;

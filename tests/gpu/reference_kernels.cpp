@@ -247,8 +247,10 @@ std::vector<double> reference_rope(const actors::RopeDescription& rope,
     if (!rope.factors.empty()) angle /= double{rope.factors[i]};
     const std::uint32_t a = split ? i : 2 * i;
     const std::uint32_t b = split ? i + pairs : 2 * i + 1;
-    out[a] = head[a] * std::cos(angle) - head[b] * std::sin(angle);
-    out[b] = head[a] * std::sin(angle) + head[b] * std::cos(angle);
+    const double cosine = std::cos(angle) * double{rope.magnitude};
+    const double sine = std::sin(angle) * double{rope.magnitude};
+    out[a] = head[a] * cosine - head[b] * sine;
+    out[b] = head[a] * sine + head[b] * cosine;
   }
   return out;
 }

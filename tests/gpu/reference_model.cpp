@@ -162,7 +162,7 @@ class ReferenceForward {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
       std::vector<double> head(begin, begin + d_.head_dim);
       if (head_norm != LayerTensor::kCount) head = norm(head_norm, head);
-      if (rotate && d_.layer[layer_].rope) head = reference_rope(d_.rope, head, position);
+      if (rotate) head = reference_rope(d_.rope_of(d_.layer[layer_]), head, position);
       out.push_back(head);
     }
     return out;
@@ -201,8 +201,9 @@ class ReferenceForward {
     auto gate = product(LayerTensor::kFfnGate, x);
     const auto up = product(LayerTensor::kFfnUp, x);
     for (std::size_t i = 0; i < gate.size(); ++i) {
-      gate[i] =
-          (d_.architecture == "gemma2" ? reference_gelu(gate[i]) : reference_silu(gate[i])) * up[i];
+      gate[i] = (d_.activation == actors::Activation::kGelu ? reference_gelu(gate[i])
+                                                            : reference_silu(gate[i])) *
+                up[i];
     }
     return product(LayerTensor::kFfnDown, gate);
   }
@@ -224,7 +225,8 @@ ModelBytes make_random_model(const ModelOptions& options, std::uint64_t seed) {
   units->weights.resize(kLayers + 1);
   ModelBytes model;
   ModelDescription& d = model.description;
-  d.architecture = options.gelu ? "gemma2" : "llama";
+  d.architecture = "random";
+  if (options.gelu) d.activation = actors::Activation::kGelu;
   d.layers = kLayers;
   d.hidden = kHidden;
   d.feed_forward = kFeedForward;
@@ -239,6 +241,11 @@ ModelBytes make_random_model(const ModelOptions& options, std::uint64_t seed) {
   d.rope.dimensions = options.head_dim;
   d.rope.pairing = options.split_halves ? actors::RopeDescription::Pairing::kSplitHalves
                                         : actors::RopeDescription::Pairing::kInterleaved;
+  if (options.windowed_rope_base > 0) {
+    d.windowed_rope = d.rope;
+    d.windowed_rope->base = options.windowed_rope_base;
+    d.windowed_rope->magnitude = 1.1F;
+  }
   d.layer.resize(kLayers);
   for (std::uint32_t i = 0; i < kLayers; ++i) {
     make_layer(options, d.layer[i], units->weights[i], random);

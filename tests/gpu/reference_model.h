@@ -19,6 +19,7 @@ struct ModelOptions {
   bool split_halves = false;
   bool rope_every_layer = true;  // else only even ones
   std::uint32_t window = 0;      // of even layers
+  float windowed_rope_base = 0;  // of layers with a window, where not 0
   float attention_softcap = 0;
   float logit_softcap = 0;
   float embedding_scale = 1;

@@ -74,6 +74,7 @@ TEST_CASE("every option of a layer agrees with the slow forward pass") {
          .gelu = true,
          .split_halves = true,
          .window = 9,
+         .windowed_rope_base = 300,
          .attention_softcap = 5,
          .logit_softcap = 3,
          .embedding_scale = 8}}}));
@@ -91,8 +92,8 @@ TEST_CASE("the same slices give the same bits, however the stages are enqueued")
   const std::vector<std::uint32_t> positions = {0, 255, 256, 299, 511, 512, 599, 600, 607, 619};
   const std::vector<std::uint32_t> cuts = {300, 300, 8, 1, 11};
   // One stage at a time, waited for; or all at once.
-  const auto run = [&](bool waiting, const std::string& memory) {
-    Forward forward(model, memory);
+  const auto run = [&](bool waiting, const Setting& setting) {
+    Forward forward(model, setting);
     std::vector<std::vector<float>> out;
     std::uint64_t ticket = 1;
     std::uint32_t first = 0;
@@ -122,11 +123,78 @@ TEST_CASE("the same slices give the same bits, however the stages are enqueued")
     }
     return out;
   };
-  const auto once = run(false, "");
-  REQUIRE(once.size() == positions.size());
-  CHECK(run(false, "") == once);
-  CHECK(run(true, "") == once);
-  CHECK(run(false, "buffers") == once);
+  for (const std::string kernels : {"auto", "portable"}) {
+    const Setting setting("", kernels, false);
+    const auto once = run(false, setting);
+    REQUIRE(once.size() == positions.size());
+    CHECK(run(false, setting) == once);
+    CHECK(run(true, setting) == once);
+    // Only the portable set has a form for buffers.
+    if (kernels == "portable") CHECK(run(false, "buffers") == once);
+  }
+}
+
+TEST_CASE("gathered into one launch, a slice gives the same bits as one launch after another") {
+  if (!have_cpu_kernels()) return;  // no processor for them
+  const bool int8 = GENERATE(false, true);
+  const auto type = GENERATE(actors::TensorType::kF16, actors::TensorType::kQ8_0);
+  INFO((int8 ? "int8" : "float") << ", type " << static_cast<int>(type));
+  const auto model = make_random_model({.type = type, .head_norms = true, .logit_softcap = 9}, 60);
+  const auto tokens = random_tokens(340, 60);
+  const auto run = [&](bool undisturbed) {
+    Forward forward(model, Setting("", "cpu", int8));
+    std::vector<std::vector<float>> out;
+    std::uint32_t first = 0;
+    for (const std::uint32_t count : {290U, 8U, 1U, 1U, 25U, 15U}) {
+      auto slice = forward.slice(tokens, first, count, {first, first + count - 1});
+      slice.undisturbed = undisturbed;
+      first += count;
+      CHECK_FALSE(forward.compute(slice).stopped);
+      for (std::size_t row = 0; row < slice.logit_rows.size(); ++row) {
+        const auto values = forward.queue().logits(row);
+        out.emplace_back(values.begin(), values.end());
+      }
+    }
+    // The last slice is still the one under way.
+    if (!undisturbed) CHECK_FALSE(forward.queue().takes_whole_slice());
+    // A stop is seen by whatever form the slice takes.
+    auto stopped = forward.slice(tokens, 0, 4, {3});
+    stopped.undisturbed = undisturbed;
+    forward.queue().request_stop();
+    CHECK(forward.compute(stopped).stopped);
+    forward.queue().clear_stop();
+    return out;
+  };
+  CHECK(run(true) == run(false));
+}
+
+TEST_CASE(
+    "every option of a layer agrees with the slow forward pass with the processor's kernels") {
+  if (!have_cpu_kernels()) return;
+  const std::uint64_t seed = 61;
+  INFO("seed " << seed);
+  const auto tokens = random_tokens(45, seed);
+  const auto batch = GENERATE(1U, 6U, 13U, 45U);
+  for (const bool int8 : {false, true}) {
+    for (const auto type : {actors::TensorType::kF16, actors::TensorType::kQ8_0}) {
+      const auto model = make_random_model({.type = type,
+                                            .kv_heads = 1,
+                                            .norms_behind = true,
+                                            .head_norms = true,
+                                            .biases = true,
+                                            .gelu = true,
+                                            .split_halves = true,
+                                            .window = 9,
+                                            .attention_softcap = 5,
+                                            .logit_softcap = 3,
+                                            .embedding_scale = 8},
+                                           seed);
+      Forward forward(model, Setting("", "cpu", int8));
+      INFO("batch " << batch << (int8 ? ", int8" : ", float"));
+      CHECK(worst_row(forward.logits(tokens, batch, every_position(tokens.size())),
+                      reference_logits(model, tokens)) < (int8 ? 5e-2 : 1e-2));
+    }
+  }
 }
 
 TEST_CASE("completions come in order, with times in order") {

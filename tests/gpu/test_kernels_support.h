@@ -15,10 +15,10 @@ namespace mzcache::test {
 
 class KernelBench {
  public:
-  explicit KernelBench(const std::string& force_memory = "")
-      : open_(open_device(force_memory)),
+  explicit KernelBench(const Setting& setting = {})
+      : open_(open_device(setting)),
         stop(value_or_throw(gpu::StopFlag::create(*open_.device))),
-        calls(value_or_throw(gpu::KernelCalls::create(*open_.device, open_.program, *stop))) {}
+        calls(value_or_throw(gpu::KernelCalls::create(*open_.device, open_.kernels, *stop))) {}
 
   [[nodiscard]] const gpu::Device& device() const { return *open_.device; }
 

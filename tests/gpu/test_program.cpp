@@ -108,7 +108,8 @@ TEST_CASE("every kernel file is embedded as it is, the common one first") {
     CHECK(read_file(path) == source.text);
   }
   std::size_t files = 0;
-  for (const auto& entry : fs::directory_iterator(fs::path(MZCACHE_SOURCE_DIR) / "kernels")) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(fs::path(MZCACHE_SOURCE_DIR) / "kernels")) {
     if (entry.path().extension() == ".cl") ++files;
   }
   CHECK(embedded.size() == files);
@@ -150,7 +151,7 @@ TEST_CASE("a damaged binary is built again") {
        {std::size_t{24}, std::size_t{40}, good.size() / 2, good.size() - 1}) {
     damaged.emplace_back(good, ErrorCode::kChecksum).first[at] ^= 0x41;
   }
-  const std::string flags = build_options(*device);
+  const std::string flags = build_options(*device, ProgramSet::kProbe, {});
   for (const auto& [bytes, code] : damaged) {
     write_file(binary, bytes);
     auto loaded = load_binary(*device, binary.string(), flags);
@@ -219,7 +220,8 @@ TEST_CASE("the file's name depends on options and sources") {
   auto buffers = Device::open(with_memory("buffers"));
   REQUIRE(buffers);
   if (device->info().mode != MemoryMode::kBuffers) {
-    CHECK(build_options(*device) != build_options(**buffers));
+    CHECK(build_options(*device, ProgramSet::kProbe, {}) !=
+          build_options(**buffers, ProgramSet::kProbe, {}));
   }
 }
 
@@ -264,7 +266,7 @@ TEST_CASE("several processes compile the same program at once") {
       helper, device->info().name, memory_mode_name(device->info().mode), cache.path());
   REQUIRE(std::system(command.c_str()) == 0);  // NOLINT(*-mt-unsafe, cert-env33-c)
   const fs::path binary = the_binary(cache);
-  CHECK(load_binary(*device, binary.string(), build_options(*device)).ok());
+  CHECK(load_binary(*device, binary.string(), build_options(*device, ProgramSet::kProbe, {})).ok());
 }
 
 TEST_CASE("the helper refuses what it does not understand") {
@@ -285,10 +287,10 @@ TEST_CASE("launch every kernel in a fresh process", "[.fresh-process]") {
   REQUIRE(driver_cache != nullptr);
   auto device = Device::open(with_cache(cache, "/bin/false"));
   REQUIRE(device);
-  auto program = load_program(**device, {cache, "/bin/false"});
+  auto program = load_kernels(**device, {}, {cache, "/bin/false"});
   REQUIRE(program);
   const auto unpacked = files_under(driver_cache);
-  REQUIRE(warm_up(**device, *program));
+  REQUIRE(warm_up(**device, program->program));
   CHECK(files_under(driver_cache) == unpacked);  // nothing was compiled
   CHECK((*device)->notices().empty());
 }
@@ -298,11 +300,11 @@ TEST_CASE("a saved program launches without compiling where the driver has never
   const std::string cache = std::string(MZCACHE_BINARY_DIR) + "/test_gpu_cache";
   auto device = Device::open(with_cache(cache, ""));
   REQUIRE(device);
-  auto program = load_program(**device, {cache, ""});
+  auto program = load_kernels(**device, {}, {cache, ""});
   REQUIRE(program);
   std::vector<cl::Kernel> kernels;
-  REQUIRE(program->createKernels(&kernels) == CL_SUCCESS);
-  CHECK(kernels.size() >= kernel_sources().size() / 2);
+  REQUIRE(program->program.createKernels(&kernels) == CL_SUCCESS);
+  CHECK_FALSE(kernels.empty());
   CHECK((*device)->notices().empty());
   if ((*device)->info().platform != "Portable Computing Language") return;
   const TemporaryDirectory empty;

@@ -64,7 +64,8 @@ kernel void add_one(global uint* base, ulong offset, ulong bytes) {
   for (ulong i = 0; i < bytes / 4; ++i) words[i] += 1;
 }
 )CL"}};
-  auto program = build_from_source(*world.device, kSources, build_options(*world.device));
+  auto program = build_from_source(*world.device, kSources,
+                                   build_options(*world.device, ProgramSet::kPortable, {}));
   REQUIRE(program);
   cl::Kernel kernel(*program, "add_one");
   const KernelAddress address = world.memory->address(unit);

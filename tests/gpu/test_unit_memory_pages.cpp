@@ -58,8 +58,13 @@ std::unique_ptr<UnitMemory> mapped_memory(Device& device, std::uint64_t chunk_by
   return std::move(*memory);
 }
 
-// What else the process does in between (a test framework's strings, a driver's threads).
+// What else the process does in between (a test framework's strings, a driver's threads; under a
+// sanitizer the memory it keeps of what was freed, and its shadow).
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::int64_t kNoise = 8 * 1024 * 1024;
+#else
 constexpr std::int64_t kNoise = 256 * 1024;
+#endif
 
 }  // namespace
 
@@ -106,6 +111,39 @@ TEST_CASE("whole huge pages inside a run are huge, its edges small") {
   CHECK(begin[kHugePageBytes + 4096 * 304] == std::byte{0});
   release_pages(begin, whole);
   CHECK(mapped_kib(begin, whole, "Rss") == 0);
+}
+
+TEST_CASE("huge pages come where small ones were before, filled and given back in halves") {
+  auto reservation = PageReservation::create(4 * kHugePageBytes);
+  REQUIRE(reservation);
+  std::byte* begin = reservation->data();
+  REQUIRE(populate_pages(begin, kHugePageBytes, true, {}));
+  const std::uint64_t at_first = mapped_kib(begin, reservation->bytes(), "AnonHugePages");
+  release_pages(begin, kHugePageBytes);
+  constexpr std::uint64_t kHalf = kHugePageBytes / 2;
+  for (std::uint64_t at = 0; at < reservation->bytes(); at += kHalf) {
+    REQUIRE(populate_pages(begin + at, kHalf, true, {}));
+  }
+  for (std::uint64_t at = 0; at < reservation->bytes(); at += kHalf)
+    release_pages(begin + at, kHalf);
+  CHECK(mapped_kib(begin, reservation->bytes(), "Rss") == 0);
+  REQUIRE(populate_pages(begin, reservation->bytes(), true, {}));
+  // As many as the system has for a fresh range.
+  CHECK(mapped_kib(begin, reservation->bytes(), "AnonHugePages") == 4 * at_first);
+  CHECK(mapped_kib(begin, reservation->bytes(), "Rss") * 1024 == reservation->bytes());
+}
+
+TEST_CASE("staging of whole huge pages is huge") {
+  std::byte* staging = map_pages(kHugePageBytes, true);
+  REQUIRE(staging != nullptr);
+  CHECK(reinterpret_cast<std::uintptr_t>(staging) % kHugePageBytes == 0);
+  CHECK(mapped_kib(staging, kHugePageBytes, "Rss") * 1024 == kHugePageBytes);
+  staging[kHugePageBytes - 1] = std::byte{1};
+  unmap_pages(staging, kHugePageBytes);
+  std::byte* small = map_pages(4096 * 3, true);
+  REQUIRE(small != nullptr);
+  small[4096 * 3 - 1] = std::byte{1};
+  unmap_pages(small, 4096 * 3);
 }
 
 TEST_CASE("PSS follows populate and release of chunks in any order") {

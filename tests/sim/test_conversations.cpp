@@ -1,5 +1,6 @@
 // Whole conversations on simulated machines: thousands of seeds, evictions at random moments, every
-// kind of fault. A failing seed is printed; run it alone with MZCACHE_SIM_SEED=<seed>.
+// kind of fault. A failing seed is printed; run it alone with MZCACHE_SIM_SEED=<seed>;
+// with MZCACHE_SIM_COUNT as many from there on.
 #include <atomic>
 #include <cstdlib>
 #include <string>
@@ -27,9 +28,8 @@ constexpr std::uint64_t kRegressions[] = {0};
 
 TEST_CASE("conversations hold under faults and evictions at any moment") {
   const std::uint64_t first = from_environment("MZCACHE_SIM_SEED", 1);
-  const std::uint64_t count = std::getenv("MZCACHE_SIM_SEED") != nullptr  // NOLINT
-                                  ? 1
-                                  : from_environment("MZCACHE_SIM_COUNT", 10'000);
+  const bool one = std::getenv("MZCACHE_SIM_SEED") != nullptr;  // NOLINT(concurrency-mt-unsafe)
+  const std::uint64_t count = from_environment("MZCACHE_SIM_COUNT", one ? 1 : 20'000);
   std::atomic<std::uint64_t> next{first};
   std::atomic<std::uint64_t> generated{0};
   std::atomic<std::uint64_t> evictions{0};
@@ -89,6 +89,6 @@ TEST_CASE("without faults nothing fails") {
     const ConversationResult result = run_conversation(seed, options);
     INFO("seed " << seed << ": " << result.failure);
     CHECK(result.failure.empty());
-    CHECK(result.recomputed == 0);
+    CHECK((result.recomputed == 0 || result.dropped > 0));
   }
 }

@@ -2,113 +2,16 @@
 // pauses, prefetches.
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <optional>
 #include <vector>
 
-#include "sim/sim_world.h"
-#include "support/catch.h"
+#include "sim/sim_machine.h"
 
 namespace {
 
 using namespace mzcache;  // NOLINT(google-build-using-namespace)
-using mzcache::sim::World;
-
-class Greedy final : public engine::TokenSource {
- public:
-  explicit Greedy(std::uint32_t tokens) : left_(tokens) {}
-  [[nodiscard]] Decision next(std::span<const float> logits,
-                              std::span<const Token>) noexcept override {
-    const auto best = std::max_element(logits.begin(), logits.end());
-    Decision decision;
-    decision.token = static_cast<Token>(best - logits.begin());
-    if (--left_ == 0) decision.stop = StopReason::kLength;
-    return decision;
-  }
-
- private:
-  std::uint32_t left_;
-};
-
-constexpr std::uint32_t kContext = 1;
-constexpr std::uint32_t kLayers = 12;
-
-struct Machine {
-  explicit Machine(engine::EngineOptions options = {}, sim::MachineOptions machine = {}) {
-    options.swap_range_bytes = std::uint64_t{64} << 20;
-    // Large enough that a segment of the in-memory swap is little against its KV cache.
-    sim::ModelOptions model;
-    model.layers = kLayers;
-    world = std::make_unique<World>(7, model, machine, options, engine::WorkerCounts{});
-    world->coordinator().post(engine::OpenContext{kContext, 1000, [](const Error&) {}});
-    settle();
-  }
-  void settle() { REQUIRE(world->dispatcher().run_until_quiet(10'000'000)); }
-
-  void post_generate(std::uint32_t prompt, std::uint32_t answer, bool resume = false) {
-    engine::GenerateRequest request;
-    request.id = ++id;
-    request.context = kContext;
-    for (std::uint32_t i = 0; i < prompt; ++i) request.tokens.push_back(static_cast<Token>(i % 97));
-    asked.insert(asked.end(), request.tokens.begin(), request.tokens.end());
-    request.source = std::make_shared<Greedy>(answer);
-    request.slice_tokens = 64;
-    request.resume_after_evict = resume;
-    request.accepted = world->dispatcher().now();
-    request.done = [this](engine::GenerateResult result) { generated = std::move(result); };
-    world->coordinator().post(std::move(request));
-  }
-  engine::GenerateResult generate(std::uint32_t prompt, std::uint32_t answer) {
-    post_generate(prompt, answer);
-    settle();
-    REQUIRE(generated.has_value());
-    return take_answer();
-  }
-  engine::GenerateResult take_answer() {
-    REQUIRE(generated->error.code == ErrorCode::kOk);
-    for (const Token token : generated->answer.tokens) {
-      CHECK(token == world->expected(asked));
-      asked.push_back(token);
-    }
-    return *std::exchange(generated, std::nullopt);
-  }
-  void post_evict(double percent, actors::Nanoseconds deadline = {}) {
-    engine::EvictRequest request;
-    request.id = ++id;
-    request.percent = percent;
-    request.deadline = deadline;
-    request.accepted = world->dispatcher().now();
-    request.done = [this](const Error& error, const EvictReport& report) {
-      CHECK(error.code == ErrorCode::kOk);
-      evicted = report;
-    };
-    world->coordinator().post(std::move(request));
-  }
-  EvictReport evict(double percent, actors::Nanoseconds deadline = {}) {
-    post_evict(percent, deadline);
-    settle();
-    REQUIRE(evicted.has_value());
-    return *std::exchange(evicted, std::nullopt);
-  }
-  void restore(std::uint64_t bytes = 0, bool keep_copies = true) {
-    engine::RestoreRequest request;
-    request.id = ++id;
-    request.bytes = bytes;
-    request.keep_copies = keep_copies;
-    request.done = [](const Error& error, const RestoreReport&) {
-      CHECK(error.code == ErrorCode::kOk);
-    };
-    world->coordinator().post(std::move(request));
-    settle();
-  }
-  StatusReport status() { return world->state().residency.totals(); }
-
-  std::unique_ptr<World> world;
-  std::vector<Token> asked;  // the whole context
-  std::uint64_t id = 0;
-  std::optional<engine::GenerateResult> generated;
-  std::optional<EvictReport> evicted;
-};
+using test::kContext;
+using test::kLayers;
+using test::Machine;
 
 }  // namespace
 
@@ -250,7 +153,7 @@ TEST_CASE("a report says what the two restore paths owe") {
   });
   CHECK(decoded > 0);
   CHECK(std::abs(all.restore_storage_ms -
-                 1e3 * static_cast<double>(read) / profile.read_bytes_per_s) < 1e-4);
+                 1e3 * static_cast<double>(read) / profile.model_read_bytes_per_s) < 1e-4);
   CHECK(std::abs(all.restore_memory_ms -
                  1e3 * static_cast<double>(decoded) / profile.decode_bytes_per_s) < 1e-4);
 }

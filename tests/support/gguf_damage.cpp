@@ -274,18 +274,36 @@ void add_model_sizes(Table& table) {
 }
 
 void add_model_features(Table& table) {
-  for (const char* name : {"qwen3", "gemma3", "", "LLAMA", "llama\xE2\x82\xAC"}) {
-    table.damage_model("architecture " + std::string(name), {"architecture", "supported: llama"},
+  for (const char* name : {"qwen4", "gemma", "", "LLAMA", "llama\xE2\x82\xAC"}) {
+    table.damage_model("architecture " + std::string(name),
+                       {"architecture", "supported: llama qwen2"},
                        [&](auto& f) { f.key("general.architecture").value = raw_string(name); });
   }
-  for (const char* name : {"linear", "yarn", "longrope", "dynamic", ""}) {
+  for (const char* name : {"longrope", "dynamic", ""}) {
     table.damage_model("rope scaling " + std::string(name),
-                       {"rope.scaling.type", "not supported yet", "none"},
+                       {"rope.scaling.type", "supported: linear none yarn"},
                        [&](auto& f) { f.add_string("llama.rope.scaling.type", name); });
   }
-  table.damage_model("linear scaling", {"scale_linear", "not supported yet"},
-                     [](auto& f) { f.add_f32("llama.rope.scale_linear", 2.0F); });
-  table.damage_model("experts", {"expert_count", "not supported yet"},
+  for (const char* key : {"rope.scale_linear", "rope.scaling.factor", "rope.scaling.attn_factor",
+                          "rope.scaling.yarn_beta_fast"}) {
+    table.damage_model(std::string(key) + " below 0", {key, "allowed"}, [&](auto& f) {
+      f.add_string("llama.rope.scaling.type", "yarn");
+      f.add_f32("llama." + std::string(key), -2.0F);
+    });
+  }
+  table.damage_model("original context of 0", {"original_context_length", "allowed"},
+                     [](auto& f) { f.add_u32("llama.rope.scaling.original_context_length", 0); });
+  table.damage_model("a huge window", {"attention.sliding_window", "allowed"},
+                     [](auto& f) { f.add_u32("llama.attention.sliding_window", 0xFFFFFFFF); });
+  table.damage_model("a window pattern of too few layers", {"sliding_window_pattern", "layers (2)"},
+                     [](auto& f) {
+                       f.add_u32("llama.attention.sliding_window", 64);
+                       f.add("llama.attention.sliding_window_pattern", 9,
+                             raw<std::uint32_t>(7) + raw<std::uint64_t>(1) + std::string(1, '\1'));
+                     });
+  table.damage_model("soft-caps", {"attn_logit_softcapping", "not supported"},
+                     [](auto& f) { f.add_f32("llama.attn_logit_softcapping", 50.0F); });
+  table.damage_model("experts", {"expert_count", "not supported"},
                      [](auto& f) { f.add_u32("llama.expert_count", 8); });
   table.damage_model("chat template is a number", {"chat_template", "wanted string"},
                      [](auto& f) { f.add_u32("tokenizer.chat_template", 8); });
@@ -309,8 +327,10 @@ void add_model_features(Table& table) {
   }
   table.damage_model("a norm in f16", {"output_norm.weight", "f16", "supported: f32"},
                      [](auto& f) { f.tensor("output_norm.weight").type = 1; });
-  table.damage_model("a bias", {"blk.0.attn_q.bias", "not supported"},
-                     [](auto& f) { f.add_f32_tensor("blk.0.attn_q.bias", {64}); });
+  table.damage_model("a bias", {"blk.0.attn_output.bias", "not supported"},
+                     [](auto& f) { f.add_f32_tensor("blk.0.attn_output.bias", {64}); });
+  table.damage_model("a bias mis-shaped", {"blk.0.attn_q.bias", "[32", "[64]"},
+                     [](auto& f) { f.add_f32_tensor("blk.0.attn_q.bias", {32}); });
   table.damage_model("rope_freqs of the wrong size", {"rope_freqs.weight", "shape"},
                      [](auto& f) { f.add_f32_tensor("rope_freqs.weight", {9}); });
   table.damage_model("no tensors", {"no tensors"}, [](auto& f) {

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "engine/gguf.h"
+#include "engine/inspect.h"
 #include "support/catch.h"
 #include "synth/shapes.h"
 #include "synth/synth.h"
@@ -141,6 +142,37 @@ TEST_CASE("every shape and type has a header that parses, and sizes as published
       if (arch == "llama3.2-1b") CHECK(parameters == 1235814400 + 32);
       if (file->text("general.architecture")->value() == "qwen3") break;  // one type is enough
     }
+  }
+}
+
+// Table 1 of the paper in its own numbers. It says GB throughout; weights are decimal gigabytes but
+// for Gemma 2, whose cell is in GiB, and the KV caches are all in GiB (docs/models.md).
+TEST_CASE("weights and KV of the paper's models are as large as its Table 1 says") {
+  constexpr double kGb = 1e9;
+  constexpr double kGib = 1024.0 * 1024 * 1024;
+  struct Row {
+    const char* arch;
+    double weights, weights_unit;
+    std::uint32_t context;
+    double kv;  // GiB
+  };
+  const Row rows[] = {{"exaone4-1.2b", 2.6, kGb, 65536, 3.8},
+                      {"gemma2-2b", 4.9, kGib, 8192, 0.8},
+                      {"llama3.2-1b", 2.5, kGb, 131072, 4.0},
+                      {"qwen3-0.6b", 1.2, kGb, 32768, 3.5},
+                      {"qwen3-1.7b", 3.5, kGb, 32768, 3.5}};
+  for (const Row& row : rows) {
+    INFO(row.arch);
+    const auto header = synth_header({row.arch, "f16", "unused", 1});
+    REQUIRE(header.ok());
+    const auto file = engine::GgufFile::parse("synth.gguf", header->bytes, header->file_bytes);
+    REQUIRE(file.ok());
+    const auto info = engine::inspect_model(*file);
+    REQUIRE(info.ok());
+    const double weights = static_cast<double>(info->tensor_bytes) / row.weights_unit;
+    const double kv = static_cast<double>(*info->kv_bytes_per_token) * row.context / kGib;
+    CHECK(weights == Approx(row.weights).epsilon(0.03));
+    CHECK(kv == Approx(row.kv).epsilon(0.03));
   }
 }
 

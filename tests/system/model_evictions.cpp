@@ -99,7 +99,8 @@ TEST_CASE("8 bits: chunks that leave both ways do not change any further") {
 }
 
 TEST_CASE("the same tokens in other slices give nearly the same logits") {
-  System system(model_path());
+  // Rounding activations to 8 bits would make more of the last bits that slices differ in.
+  System system(model_path(), {"device.activations=float"});
   const auto tokens = made_up_tokens(kContext, system.model().info().vocabulary);
   const std::vector<float> whole = system.last_logits(tokens);
   for (const std::uint32_t slice : {100U, 33U}) {

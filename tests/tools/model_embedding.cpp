@@ -45,6 +45,80 @@ mzcache::Generate endless_answer(mzcache::Session session) {
 
 }  // namespace
 
+TEST_CASE("an answer that follows a grammar, and how likely its tokens were") {
+  mzcache::Runtime runtime;
+  const auto session = runtime.load(mzcache::test::model_path()).open_session();
+  auto message = short_answer(session);
+  message.options.grammar = "root ::= (\"red\" | \"green\" | \"blue\") \"!\"";
+  message.options.logprobs = 2;
+  const Answer answer = runtime.send(message, asio::use_future).get();
+  INFO(answer.text);
+  CHECK((answer.text == "red!" || answer.text == "green!" || answer.text == "blue!"));
+  CHECK(answer.stop == StopReason::kEos);
+  REQUIRE(answer.logprobs.size() == answer.tokens.size());
+  for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
+    CHECK(answer.logprobs[i].token == answer.tokens[i]);
+    CHECK(answer.logprobs[i].top.size() == 2);
+    CHECK(answer.logprobs[i].logprob <= answer.logprobs[i].top[0].logprob);
+  }
+  message.options.grammar = "root ::= colour";
+  try {
+    (void)runtime.send(message, asio::use_future).get();
+    FAIL("no error");
+  } catch (const std::system_error& error) {
+    CHECK(error.code() == ErrorCode::kBadArgument);
+  }
+}
+
+TEST_CASE("what the caller set wrongly is named") {
+  mzcache::Runtime runtime;
+  const auto model = runtime.load(mzcache::test::model_path());
+  const auto field_of = [&](const mzcache::SessionOptions& options) {
+    try {
+      (void)model.open_session(options);
+    } catch (const mzcache::Exception& exception) {
+      CHECK(exception.error().code == ErrorCode::kBadArgument);
+      return exception.error().field;
+    }
+    return std::string();
+  };
+  CHECK(field_of({}).empty());
+  CHECK(field_of({.context_tokens = 1U << 30, .chat_template = {}}) == "context_tokens");
+  CHECK(field_of({.context_tokens = 64, .chat_template = "nosuch"}) == "chat_template");
+  CHECK(field_of({.context_tokens = 64, .chat_template = {}, .thinking = mzcache::Thinking::kOn}) ==
+        "thinking");
+  // A bias of a token the model does not have could never do anything.
+  const auto vocabulary = static_cast<mzcache::Token>(model.info().vocabulary);
+  auto message = short_answer(model.open_session());
+  asio::io_context io;
+  int refused = 0;
+  for (const mzcache::Token token : {vocabulary, mzcache::Token{-1}}) {
+    message.options.logit_bias = {{token, 1.0F}};
+    const std::string what = "logit_bias: token " + std::to_string(token) +
+                             " is not in the vocabulary of " + std::to_string(vocabulary);
+    runtime.send(message,
+                 asio::bind_executor(io, [&, what](std::error_code error, const Answer& answer) {
+                   CHECK(error == ErrorCode::kBadArgument);
+                   CHECK(answer.detail.find(what) != std::string::npos);
+                   ++refused;
+                 }));
+  }
+  io.run();
+  CHECK(refused == 2);
+}
+
+TEST_CASE("sessions choose their template, and are refused a switch that is not there") {
+  mzcache::Runtime runtime;
+  const auto model = runtime.load(mzcache::test::model_path());
+  CHECK_NOTHROW((void)model.open_session({.context_tokens = 64, .chat_template = "raw"}));
+  CHECK_THROWS_AS((void)model.open_session({.context_tokens = 64, .chat_template = "llama3"}),
+                  mzcache::Exception);
+  CHECK_THROWS_AS(
+      (void)model.open_session(
+          {.context_tokens = 64, .chat_template = "", .thinking = mzcache::Thinking::kOn}),
+      mzcache::Exception);
+}
+
 TEST_CASE("every message with a callback, on the caller's executor") {
   mzcache::Runtime runtime;
   const auto session = runtime.load(mzcache::test::model_path()).open_session();

@@ -167,7 +167,7 @@ class Logits(unittest.TestCase):
             file = os.path.join(folder, "o.f32")
             result = mzcache("logits", "-m", MODEL, "--tokens", "1,99999999", "-o", file,
                              *FIGURES)
-            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.returncode, 2)
             self.assertEqual(os.listdir(folder), [])
 
 

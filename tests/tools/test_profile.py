@@ -75,7 +75,7 @@ class Profile(WithModel):
         self.assertTrue(self.json_of(*self.kept_in(file))[0]["cached"])
         with open(file, encoding="utf-8") as stream:
             content = json.load(stream)
-        content["profile"]["alone"]["read_bytes_per_s"] *= 2
+        content["profile"]["alone"]["swap_read_bytes_per_s"] *= 2
         with open(file, "w", encoding="utf-8") as stream:
             json.dump(content, stream)
         report, said = self.json_of(*self.kept_in(file))
@@ -158,6 +158,24 @@ class Plan(WithModel):
                    for s in plan["steps"] if s["to"] in ("storage", "dropped"))
         self.assertAlmostEqual(plan["restore_ms"]["storage"], read / 1e9 * 1e3, places=3)
 
+    def test_what_is_computed_again_sooner_is_dropped(self):
+        words = ["--context", "2k", "--evict", "20%", "--set", "policy.recompute=true"]
+        for rate in ["0", "1000"]:  # not known, or too slow
+            plan = self.plan(*words, "--set", "profile.prefill_tokens_per_s=" + rate)
+            self.assertNotIn("recompute", [step["to"] for step in plan["steps"]])
+        plan = self.plan(*words, "--set", "profile.prefill_tokens_per_s=1e6")
+        self.assertEqual({step["to"] for step in plan["steps"]}, {"recompute"})
+        self.assertEqual(plan["stages"]["recompute"], len(plan["steps"]))
+        # Whole columns from the last on, each from the rearmost layer on.
+        columns = len(plan["steps"]) // 30
+        self.assertEqual([(s["chunk"], s["layer"]) for s in plan["steps"]],
+                         [(7 - c, 29 - l) for c in range(columns) for l in range(30)])
+        self.assertAlmostEqual(plan["restore_ms"]["recompute"], columns * 256 / 1e6 * 1e3, places=3)
+        self.assertEqual(plan["restore_ms"]["storage"], 0)
+        result = mzcache("plan", "-m", self.model, *FIGURES, *words, "--set",
+                         "profile.prefill_tokens_per_s=1e6")
+        self.assertIn("recompute", result.stdout)
+
     def test_nothing_everything_and_no_context(self):
         nothing = self.plan("--context", "1k", "--evict", "none")
         self.assertEqual((nothing["steps"], nothing["freed_bytes"]), ([], 0))
@@ -187,9 +205,9 @@ class Plan(WithModel):
 
     def test_a_context_that_the_model_does_not_take(self):
         result = mzcache("plan", "-m", self.model, *FIGURES, "--context", "1000k", "--evict", "1%")
-        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.returncode, 2)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        self.assertIn("context tokens", result.stderr)
+        self.assertIn("--context", result.stderr)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include "bench/mailbox.h"
 #endif
 #include "command.h"
+#include "options.h"
 #include "report_json.h"
 #include "usage.h"
 
@@ -16,6 +17,7 @@ namespace mzcache::tools {
 namespace {
 
 struct BenchOptions {
+  CommonOptions common;
   std::string repeat = "5";
   bool json = false;
 };
@@ -23,6 +25,7 @@ struct BenchOptions {
 #ifdef MZCACHE_HAVE_BENCH
 int mailbox(const BenchOptions& options) {
   const auto repeat = integer_value("--repeat", options.repeat, 1, 1000);
+  static_cast<void>(options.common.config());  // what is wrong in it is wrong here too
   const auto rows = bench::bench_mailbox(static_cast<std::uint32_t>(repeat));
   if (options.json) {
     Json list = Json::array();
@@ -51,27 +54,26 @@ int mailbox(const BenchOptions&) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Commands& commands) {
-  CLI::App* group = app.add_subcommand("bench", "Measure one thing, beside its reference");
-  group->footer("Example:\n  mzcache bench mailbox --repeat 5");
+void add_bench(CommandLine& app, Commands& commands) {
+  CommandLine& group = app.add_subcommand("bench", "Measure one thing, beside its reference");
+  group.footer("Example:\n  mzcache bench mailbox --repeat 5");
 
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = group->add_subcommand("mailbox", "Messages per second and wake latency");
-  command->add_option("--repeat", options->repeat, "Runs; the median counts")
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_flag("--json", options->json, "One JSON object on stdout");
-  command->footer("Example:\n  mzcache bench mailbox --repeat 5 --json");
-  commands.push_back({command, [options] { return mailbox(*options); }});
+  CommandLine& command = group.add_subcommand("mailbox", "Messages per second and wake latency");
+  command.add_option("--repeat", options->repeat, "Runs; the median counts")
+      .show_default()
+      .type_name("N");
+  options->common.add_without_timelines_to(command);
+  command.add_flag("--json", options->json, "One JSON object on stdout");
+  command.footer("Example:\n  mzcache bench mailbox --repeat 5 --json");
+  commands.push_back({&command, [options] { return mailbox(*options); }});
 
-  add_bench_evict(*group, commands);
-  for (const std::string name :
-       {"ttft", "prefill", "decode", "attention", "storage", "codec", "memory"}) {
-    CLI::App* later = group->add_subcommand(name, "(not yet)");
-    later->allow_extras();
-    later->footer("Example:\n  mzcache bench " + name + " --repeat 3");
-    commands.push_back({later, []() -> int { not_yet(""); }});
-  }
+  add_bench_ttft(group, commands);
+  add_bench_evict(group, commands);
+  add_bench_codec(group, commands);
+  add_bench_compute(group, commands);
+  add_bench_storage(group, commands);
+  add_bench_memory(group, commands);
 }
 
 }  // namespace mzcache::tools

@@ -58,7 +58,7 @@ class EncodingAlone::State {
       : codec_(value_or_throw(codec::make_codec(config.memory.codec))) {
     const auto gguf = value_or_throw(engine::GgufFile::open(model_file));
     const auto model = value_or_throw(engine::describe_model(gguf));
-    shape_ = {model.chunk_layout(), model.rope};
+    shape_ = actors::kv_shape(model);
     bound_ = actors::align_up(codec_->bound(shape_.layout, shape_.layout.tokens), 64);
     scratch_.resize(codec_->scratch_bytes(shape_.layout));
   }

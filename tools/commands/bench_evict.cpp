@@ -1,6 +1,5 @@
 // `mzcache bench evict`: how fast memory leaves and comes back, beside what encoding and writing
 // the same bytes take alone, and beside what the policy predicted.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include "client.h"
 #include "command.h"
 #include "commands/bench_alone.h"
+#include "commands/bench_text.h"
+#include "commands/median.h"
 #include "options.h"
 #include "report_json.h"
 #include "usage.h"
@@ -48,30 +49,12 @@ std::vector<double> percent_values(const std::string& text) {
   return values;
 }
 
-// Plain text of so many tokens, whose sentences differ.
-std::vector<Token> some_text(const Model& model, std::uint32_t tokens) {
-  std::string text;
-  for (std::uint32_t line = 1; text.size() < std::size_t{tokens} * 8; ++line) {
-    text += fmt::format(
-        "{}. On day {} of the voyage the wind came from the south at {} knots, the crew of {} "
-        "mended two sails, and the cook counted {} loaves of bread.\n",
-        line, line * 3, line * 7 % 41, line * 5 % 23 + 9, line * 13 % 97);
-  }
-  std::vector<Token> all = model.tokenize(text);
-  if (all.size() < tokens) {
-    throw Exception({ErrorCode::kInternal, 0, "bench evict", "the text is too short"});
-  }
-  all.resize(tokens);
-  return all;
-}
-
 template <class Get>
-double median(const std::vector<Sample>& samples, Get get) {
+double median_of(const std::vector<Sample>& samples, Get get) {
   std::vector<double> values;
   values.reserve(samples.size());
   for (const Sample& sample : samples) values.push_back(static_cast<double>(get(sample)));
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  return median(std::move(values));
 }
 
 class EvictBench {
@@ -85,7 +68,8 @@ class EvictBench {
     SessionOptions limits;
     limits.context_tokens = tokens;
     const Session session = model_.open_session(limits);
-    client_.ask(Evaluate{session, some_text(model_, tokens), {tokens - 1}});
+    const auto tokenize = [this](const std::string& text) { return model_.tokenize(text); };
+    client_.ask(Evaluate{session, some_text(tokenize, tokens), {tokens - 1}});
     forget_copies();
   }
 
@@ -93,8 +77,8 @@ class EvictBench {
     std::vector<Sample> samples;
     samples.reserve(repeat);
     for (std::uint32_t i = 0; i < repeat; ++i) samples.push_back(measure(percent));
-    const auto ms = [&](auto get) { return median(samples, get); };
-    const auto bytes = [&](auto get) { return static_cast<std::int64_t>(median(samples, get)); };
+    const auto ms = [&](auto get) { return median_of(samples, get); };
+    const auto bytes = [&](auto get) { return static_cast<std::int64_t>(median_of(samples, get)); };
     return {
         {"context_tokens", tokens_},
         {"requested_percent", percent},
@@ -116,6 +100,9 @@ class EvictBench {
         {"clean_bytes_encoded", bytes([](const Sample& s) { return s.clean.bytes_encoded; })},
     };
   }
+
+  // The last moments of the run, where a trace was asked for.
+  void write_trace() { client_.write_trace(); }
 
   [[nodiscard]] Json machine() {
     const DeviceSummary device = client_.runtime().device();
@@ -217,6 +204,7 @@ int run(const EvictBenchOptions& options) {
     rows.push_back(bench.row(percent, repeat));
     if (!options.json) print_row(rows.back());
   }
+  bench.write_trace();
   if (options.json) {
     print_json({{"rows", rows}, {"machine", bench.machine()}});
   } else {
@@ -227,25 +215,25 @@ int run(const EvictBenchOptions& options) {
 
 }  // namespace
 
-void add_bench_evict(CLI::App& group, Commands& commands) {
+void add_bench_evict(CommandLine& group, Commands& commands) {
   auto options = std::make_shared<EvictBenchOptions>();
-  CLI::App* command = group.add_subcommand("evict", "Memory given back, and brought back");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
-  command->add_option("--context", options->context, "Tokens of context (8k = 8192)")
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_option("--percent", options->percent, "Shares of the footprint to evict, a row each")
-      ->capture_default_str()
-      ->type_name("P,P,…");
-  command->add_option("--repeat", options->repeat, "Runs of each; the median counts")
-      ->capture_default_str()
-      ->type_name("N");
-  options->common.add_to(*command);
-  command->add_flag("--json", options->json, "One JSON object on stdout");
-  command->footer(
+  CommandLine& command = group.add_subcommand("evict", "Memory given back, and brought back");
+  command.add_option("-m,--model", options->model, "GGUF file").type_name("FILE");
+  command.add_option("--context", options->context, "Tokens of context (8k = 8192)")
+      .show_default()
+      .type_name("N");
+  command.add_option("--percent", options->percent, "Shares of the footprint to evict, a row each")
+      .show_default()
+      .type_name("P,P,…");
+  command.add_option("--repeat", options->repeat, "Runs of each; the median counts")
+      .show_default()
+      .type_name("N");
+  options->common.add_to(command);
+  command.add_flag("--json", options->json, "One JSON object on stdout");
+  command.footer(
       "Example:\n  mzcache bench evict -m models/SmolLM2-135M-Instruct.Q4_1.gguf --percent "
       "25,50,75");
-  commands.push_back({command, [options] { return run(*options); }});
+  commands.push_back({&command, [options] { return run(*options); }});
 }
 
 }  // namespace mzcache::tools

@@ -17,14 +17,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "as_tuple.h"
 #include "client.h"
 #include "command.h"
+#include "conversation_json.h"
 #include "line_reader.h"
 #include "mzcache/runtime.h"
 #include "options.h"
 #include "report_json.h"
+#include "token_text.h"
 #include "usage.h"
 
 namespace mzcache::tools {
@@ -37,7 +41,9 @@ struct ChatOptions {
   std::string system;
   std::string context;
   std::string chat_template;
+  std::string thinking = "default";
   std::string codec;
+  bool json = false;
 };
 
 constexpr const char* kHelp =
@@ -58,8 +64,12 @@ std::string trouble(std::error_code error, const std::string& detail) {
 
 class Chat {
  public:
-  Chat(Client& client, Session session, GenerateOptions generate)
-      : client_(client),
+  // `out`: where the conversation is shown.
+  Chat(Client& client, const Model& model, Session session, GenerateOptions generate,
+       std::FILE* out)
+      : out_(out),
+        client_(client),
+        model_(model),
         session_(session),
         generate_(std::move(generate)),
         terminal_(::isatty(STDIN_FILENO) != 0),
@@ -81,6 +91,9 @@ class Chat {
     if (failure) std::rethrow_exception(failure);
     return !interrupted_;
   }
+  // What was asked and answered, and the evictions after the last answer.
+  [[nodiscard]] const std::vector<TurnResult>& turns() const { return turns_; }
+  [[nodiscard]] const std::vector<EvictReport>& evictions() const { return evictions_; }
 
  private:
   // Errors as values: a failed message is a line in the conversation, not its end.
@@ -158,24 +171,23 @@ class Chat {
 
   asio::awaitable<void> answer(std::string text) {
     Generate message{session_, std::move(text), generate_, {}};
-    message.options.on_token = [](std::string_view piece) {
-      std::fwrite(piece.data(), 1, piece.size(), stdout);
-      std::fflush(stdout);
+    message.options.on_token = [out = out_](std::string_view piece) {
+      std::fwrite(piece.data(), 1, piece.size(), out);
+      std::fflush(out);
     };
     answering_ = true;
-    const auto [error, report] = co_await send_cancellable(std::move(message));
+    auto [error, report] = co_await send_cancellable(std::move(message));
     answering_ = false;
-    std::fputs("\n", stdout);
-    std::fflush(stdout);
+    show("\n" + logprob_lines(report.logprobs, model_));
     const std::string line = trouble(error, report.detail);
     if (!line.empty()) {
       say("failed: " + line);
-    } else {
-      const bool cancelled = error == ErrorCode::kCancelled;
-      say(fmt::format("[{}; first token after {:.0f} ms, {:.1f} tokens/s]",
-                      cancelled ? "cancelled" : stop_reason_name(report.stop), report.ttft_ms,
-                      report.decode_tokens_per_s));
+      co_return;
     }
+    if (error == ErrorCode::kCancelled) report.stop = StopReason::kCancelled;
+    say(fmt::format("[{}; first token after {:.0f} ms, {:.1f} tokens/s]",
+                    stop_reason_name(report.stop), report.ttft_ms, report.decode_tokens_per_s));
+    turns_.push_back({std::exchange(evictions_, {}), std::move(report)});
   }
 
   asio::awaitable<void> command(std::string line) {
@@ -200,8 +212,7 @@ class Chat {
       leaving_ = true;
     } else {
       if (name != "/help") say("no command " + name + "; there are:");
-      std::fputs(kHelp, stdout);
-      std::fflush(stdout);
+      show(kHelp);
     }
   }
 
@@ -221,6 +232,7 @@ class Chat {
         "[evicted {} of {} in {:.0f} ms; memory of the process fell by {}; {:.1f} % remains]",
         bytes_text(report.freed_bytes), bytes_text(report.requested_bytes), report.ms,
         human_bytes(static_cast<double>(report.pss_drop_bytes)), report.remaining_percent));
+    evictions_.push_back(report);
   }
 
   asio::awaitable<void> restore() {
@@ -269,17 +281,18 @@ class Chat {
     }
   }
 
-  static void say(const std::string& line) {
-    std::fputs((line + "\n").c_str(), stdout);
-    std::fflush(stdout);
+  void show(const std::string& text) const {
+    std::fputs(text.c_str(), out_);
+    std::fflush(out_);
   }
+  void say(const std::string& line) const { show(line + "\n"); }
   void prompt() const {
-    if (!terminal_) return;
-    std::fputs("> ", stdout);
-    std::fflush(stdout);
+    if (terminal_) show("> ");
   }
 
+  std::FILE* out_;
   Client& client_;
+  const Model& model_;
   Session session_;
   GenerateOptions generate_;
   bool terminal_;
@@ -291,6 +304,8 @@ class Chat {
   bool leaving_ = false;
   bool interrupted_ = false;
   int interruptions_ = 0;  // since the last line
+  std::vector<TurnResult> turns_;
+  std::vector<EvictReport> evictions_;  // since the last answer
 };
 
 int run(const ChatOptions& options) {
@@ -300,6 +315,7 @@ int run(const ChatOptions& options) {
   SessionOptions session;
   if (!options.context.empty()) session.context_tokens = tokens_value("-c", options.context, 1);
   session.chat_template = options.chat_template;
+  session.thinking = thinking_value("--thinking", options.thinking);
   Config config = options.common.config();
   if (!options.codec.empty()) {
     set_from_flag(config, "--codec", "memory.codec", options.codec);
@@ -307,30 +323,42 @@ int run(const ChatOptions& options) {
   }
   Client client(config);
   const Model model = client.load(options.model);
-  Chat chat(client, model.open_session(session), std::move(generate));
+  check_bias(generate, model.info().vocabulary);
+  const bool with_logprobs = generate.logprobs >= 0;
+  Chat chat(client, model, model.open_session(session), std::move(generate),
+            options.json ? stderr : stdout);
   const bool left = chat.run();
-  if (!config.trace.file.empty()) client.runtime().write_trace(config.trace.file);
+  client.write_trace();
+  if (options.json) {
+    Json json = to_json(client, model, chat.turns(), with_logprobs);
+    json["evictions_after"] = to_json(chat.evictions());
+    print_json(json);
+  }
   return left ? kExitDone : kExitInterrupted;
 }
 
 }  // namespace
 
-void add_chat(CLI::App& app, Commands& commands) {
+void add_chat(CommandLine& app, Commands& commands) {
   auto options = std::make_shared<ChatOptions>();
-  CLI::App* command = app.add_subcommand("chat", "Talk to a model");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
-  command->add_option("--system", options->system, "System message")->type_name("TEXT");
-  command->add_option("-c,--context", options->context, "Context limit in tokens (8k = 8192)")
-      ->type_name("N");
-  command->add_option("--chat-template", options->chat_template, "Family, or raw")
-      ->type_name("NAME");
-  command->add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
-      ->type_name("NAME");
-  options->sampling.add_to(*command);
-  options->common.add_to(*command);
-  command->footer(std::string("In the conversation:\n") + kHelp +
-                  "\nExample:\n  mzcache chat -m models/SmolLM2-135M-Instruct.Q4_1.gguf");
-  commands.push_back({command, [options] { return run(*options); }});
+  CommandLine& command = app.add_subcommand("chat", "Talk to a model");
+  command.add_option("-m,--model", options->model, "GGUF file").type_name("FILE");
+  command.add_option("--system", options->system, "System message").type_name("TEXT");
+  command.add_option("-c,--context", options->context, "Context limit in tokens (8k = 8192)")
+      .type_name("N");
+  command.add_option("--chat-template", options->chat_template, "Family, or raw").type_name("NAME");
+  command.add_option("--thinking", options->thinking, "Of models that can: on, off or default")
+      .show_default()
+      .type_name("MODE");
+  command.add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
+      .type_name("NAME");
+  options->sampling.add_to(command);
+  options->common.add_to(command);
+  command.add_flag("--json", options->json,
+                   "At the end one JSON object as of run on stdout; the conversation on stderr");
+  command.footer(std::string("In the conversation:\n") + kHelp +
+                 "\nExample:\n  mzcache chat -m models/SmolLM2-135M-Instruct.Q4_1.gguf");
+  commands.push_back({&command, [options] { return run(*options); }});
 }
 
 }  // namespace mzcache::tools

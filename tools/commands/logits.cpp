@@ -39,16 +39,16 @@ struct Split {
 };
 
 // "--evict A --at K": amounts belong to the --at after them (or, at the end, to the last one).
-std::vector<Split> collect_splits(const CLI::App& app, const LogitsOptions& options,
+std::vector<Split> collect_splits(const CommandLine& app, const LogitsOptions& options,
                                   std::size_t tokens) {
   std::vector<Split> splits;
   std::vector<Amount> pending;
   std::size_t eviction = 0;
   std::size_t at = 0;
-  for (const CLI::Option* option : app.parse_order()) {
-    if (option == app.get_option("--evict")) {
+  for (const Option option : app.parse_order()) {
+    if (option.is("--evict")) {
       pending.push_back(amount_value("--evict", options.evictions.at(eviction++)));
-    } else if (option == app.get_option("--at")) {
+    } else if (option.is("--at")) {
       const std::string& text = options.at.at(at++);
       Split split{tokens_value("--at", text, 1), std::move(pending)};
       pending.clear();
@@ -162,7 +162,8 @@ void report(const LogitsOptions& options, const std::vector<std::uint32_t>& posi
             std::size_t tokens, const Evaluation& evaluation) {
   if (!options.json) {
     std::fprintf(stderr, "[%zu rows of %u values after %zu tokens: %s]\n", positions.size(),
-                 evaluation.vocabulary, tokens, options.output.c_str());
+                 evaluation.vocabulary, tokens,
+                 options.output == "-" ? "standard output" : options.output.c_str());
     return;
   }
   Json evictions = Json::array();
@@ -177,61 +178,66 @@ void report(const LogitsOptions& options, const std::vector<std::uint32_t>& posi
               {"restores", restores}});
 }
 
-int run(const CLI::App& app, const LogitsOptions& options) {
+int run(const CommandLine& app, const LogitsOptions& options) {
   need("-m", options.model, "a GGUF file");
   need("--tokens", options.tokens, "ids such as 1,2,3, or @FILE");
-  need("-o", options.output, "the file to write");
+  need("-o", options.output, "the file to write, - for standard output");
+  if (options.output == "-" && options.json) {
+    refuse("-o", "-", "a file, where --json takes standard output");
+  }
   const auto tokens = token_list("--tokens", options.tokens);
   const auto splits = collect_splits(app, options, tokens.size());
   const auto positions = parse_positions(options.positions, tokens.size());
   const std::uint32_t slice = tokens_value("--batch", options.batch, 1);
   SessionOptions session;
   if (!options.context.empty()) session.context_tokens = tokens_value("-c", options.context, 1);
-  const Config config = make_config(options);
+  check_can_write(options.output);
 
-  Client client(config);
+  Client client(make_config(options));
   const Model model = client.load(options.model);
+  check_ids("--tokens", tokens, model.info().vocabulary);
   const auto evaluation =
       evaluate(client, model.open_session(session), tokens, splits, slice, positions);
   write_rows(options.output, evaluation.rows);
-  if (!config.trace.file.empty()) client.runtime().write_trace(config.trace.file);
+  client.write_trace();
   report(options, positions, tokens.size(), evaluation);
   return kExitDone;
 }
 
 }  // namespace
 
-void add_logits(CLI::App& app, Commands& commands) {
+void add_logits(CommandLine& app, Commands& commands) {
   auto options = std::make_shared<LogitsOptions>();
-  CLI::App* command = app.add_subcommand("logits", "Write the model's raw output for given tokens");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
-  command->add_option("--tokens", options->tokens, "Ids: 1,2,3 or @FILE")->type_name("IDS");
-  command->add_option("--positions", options->positions, "Rows to write; -1 is the last")
-      ->capture_default_str()
-      ->type_name("P,P,…");
-  command->add_option("-o,--output", options->output, "float32 little-endian, one row a position")
-      ->type_name("FILE");
-  command->add_option("--evict", options->evictions, "Evict at the --at that follows; repeatable")
-      ->type_name("AMOUNT")
-      ->allow_extra_args(false);
-  command->add_option("--at", options->at, "Split the prefill after K tokens; repeatable")
-      ->type_name("K")
-      ->allow_extra_args(false);
-  command->add_option("--batch", options->batch, "Tokens of a prefill slice")
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_option("-c,--context", options->context, "Context limit in tokens")->type_name("N");
-  command->add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
-      ->type_name("NAME");
-  command->add_option("--order", options->order, "backward-out, forward-out, random-out or optimal")
-      ->type_name("ORDER");
-  options->common.add_to(*command);
-  command->add_flag("--json", options->json, "One JSON object on stdout");
-  command->footer(
+  CommandLine& command =
+      app.add_subcommand("logits", "Write the model's raw output for given tokens");
+  command.add_option("-m,--model", options->model, "GGUF file").type_name("FILE");
+  command.add_option("--tokens", options->tokens, "Ids: 1,2,3 or @FILE").type_name("IDS");
+  command.add_option("--positions", options->positions, "Rows to write; -1 is the last")
+      .show_default()
+      .type_name("P,P,…");
+  command
+      .add_option("-o,--output", options->output,
+                  "float32 little-endian, one row a position; - is standard output")
+      .type_name("FILE");
+  command.add_option("--evict", options->evictions, "Evict at the --at that follows; repeatable")
+      .type_name("AMOUNT");
+  command.add_option("--at", options->at, "Split the prefill after K tokens; repeatable")
+      .type_name("K");
+  command.add_option("--batch", options->batch, "Tokens of a prefill slice")
+      .show_default()
+      .type_name("N");
+  command.add_option("-c,--context", options->context, "Context limit in tokens").type_name("N");
+  command.add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
+      .type_name("NAME");
+  command.add_option("--order", options->order, "backward-out, forward-out, random-out or optimal")
+      .type_name("ORDER");
+  options->common.add_to(command);
+  command.add_flag("--json", options->json, "One JSON object on stdout");
+  command.footer(
       "Example:\n  mzcache logits -m models/SmolLM2-135M-Instruct.Q4_1.gguf "
       "--tokens 504,3575,282,4649,314 \\\n    --positions 0,-1 --evict 50% --at 3 -o rows.f32\n"
       "--tokens @FILE takes what mzcache tokenize --json prints.");
-  commands.push_back({command, [command, options] { return run(*command, *options); }});
+  commands.push_back({&command, [&command, options] { return run(command, *options); }});
 }
 
 }  // namespace mzcache::tools

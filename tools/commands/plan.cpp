@@ -32,20 +32,28 @@ Json to_json(const PlanReport& report) {
                      {"stage", step.stage},
                      {"bytes", step.bytes}});
   }
-  return {{"footprint_bytes", report.footprint_bytes},
-          {"weights_bytes", report.weights_bytes},
-          {"kv_bytes", report.kv_bytes},
-          {"requested_bytes", report.requested_bytes},
-          {"freed_bytes", report.freed_bytes},
-          {"remaining_percent", report.remaining_percent},
-          {"stages",
-           {{"kv_only", report.stages.kv_only},
-            {"kv_and_w", report.stages.kv_and_w},
-            {"w_only", report.stages.w_only},
-            {"comp_kv", report.stages.comp_kv}}},
-          {"restore_ms",
-           {{"memory", report.restore_memory_ms}, {"storage", report.restore_storage_ms}}},
-          {"steps", steps}};
+  Json json{{"footprint_bytes", report.footprint_bytes},
+            {"weights_bytes", report.weights_bytes},
+            {"kv_bytes", report.kv_bytes},
+            {"requested_bytes", report.requested_bytes},
+            {"freed_bytes", report.freed_bytes},
+            {"remaining_percent", report.remaining_percent},
+            {"stages",
+             {{"kv_only", report.stages.kv_only},
+              {"kv_and_w", report.stages.kv_and_w},
+              {"w_only", report.stages.w_only},
+              {"comp_kv", report.stages.comp_kv}}},
+            {"restore_ms",
+             {{"memory", report.restore_memory_ms}, {"storage", report.restore_storage_ms}}},
+            {"steps", steps}};
+  if (report.stages.out_of_window > 0) {
+    json["stages"]["out_of_window"] = report.stages.out_of_window;
+  }
+  if (report.stages.recompute > 0) {
+    json["stages"]["recompute"] = report.stages.recompute;
+    json["restore_ms"]["recompute"] = report.recompute_ms;
+  }
+  return json;
 }
 
 std::string bytes_text(std::uint64_t bytes) { return human_bytes(static_cast<double>(bytes)); }
@@ -94,6 +102,8 @@ void print(const PlanReport& report) {
               bytes_text(report.weights_bytes).c_str(), bytes_text(report.kv_bytes).c_str());
   std::printf("%-9s %6s %-8s %-20s %-9s %-9s %12s\n", "stage", "units", "kind", "which", "from",
               "to", "frees");
+  print_stage(report, "out_of_window", "unseen");
+  print_stage(report, "recompute", "recompute");
   print_stage(report, "kv_only", "KVonly");
   print_stage(report, "kv_and_w", "KVandW");
   print_stage(report, "w_only", "Wonly");
@@ -103,11 +113,13 @@ void print(const PlanReport& report) {
               report.steps.size(), report.remaining_percent);
   std::printf("to restore: %.1f ms of decoding from memory, %.1f ms of reading from storage\n",
               report.restore_memory_ms, report.restore_storage_ms);
+  if (report.recompute_ms > 0) {
+    std::printf("and %.1f ms of computing again what was dropped\n", report.recompute_ms);
+  }
 }
 
 int run(const PlanOptions& options) {
   need("-m", options.model, "a GGUF file");
-  if (!options.common.trace_file.empty()) not_yet("--trace");
   need("--evict", options.amount, "a size or a percentage");
   const std::uint32_t context = tokens_value("--context", options.context, 0);
   const Amount amount = amount_value("--evict", options.amount);
@@ -125,21 +137,21 @@ int run(const PlanOptions& options) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, Commands& commands) {
+void add_plan(CommandLine& app, Commands& commands) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = app.add_subcommand("plan", "Show what an eviction would do");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
-  command->add_option("--context", options->context, "Tokens of the conversation (8k = 8192)")
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_option("--evict", options->amount, "A size, or a share of the full footprint")
-      ->type_name("AMOUNT");
-  command->add_flag("--json", options->json, "One JSON object on stdout");
-  options->common.add_to(*command);
-  command->footer(
+  CommandLine& command = app.add_subcommand("plan", "Show what an eviction would do");
+  command.add_option("-m,--model", options->model, "GGUF file").type_name("FILE");
+  command.add_option("--context", options->context, "Tokens of the conversation (8k = 8192)")
+      .show_default()
+      .type_name("N");
+  command.add_option("--evict", options->amount, "A size, or a share of the full footprint")
+      .type_name("AMOUNT");
+  command.add_flag("--json", options->json, "One JSON object on stdout");
+  options->common.add_without_timelines_to(command);
+  command.footer(
       "Example:\n  mzcache plan -m models/SmolLM2-135M-Instruct.Q4_1.gguf --context 4k --evict "
       "50%");
-  commands.push_back({command, [options] { return run(*options); }});
+  commands.push_back({&command, [options] { return run(*options); }});
 }
 
 }  // namespace mzcache::tools

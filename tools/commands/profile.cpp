@@ -90,10 +90,29 @@ void print(const ProfileReport& report, bool model) {
               report.file.empty() ? "memory only" : report.file.c_str());
 }
 
+int run_codec(const ProfileOptions& options) {
+  need("-m", options.model, "a GGUF file");
+  need("-f", options.text_file, "a text of at least 4096 tokens");
+  Config config = options.common.config();
+  set_from_flag(config, "--codec", "memory.codec", options.codec);
+  const CodecProfileReport report = make_codec_profile(
+      std::move(config), options.codec, options.model, read_text_file(options.text_file));
+  if (options.json) {
+    print_json({{"codec", options.codec},
+                {"file", report.file},
+                {"id", report.id},
+                {"tokens", report.tokens},
+                {"bytes", report.bytes}});
+  } else {
+    std::printf("profile %08x from %u tokens, %llu bytes, kept in %s\n", report.id, report.tokens,
+                static_cast<unsigned long long>(report.bytes), report.file.c_str());
+  }
+  return kExitDone;
+}
+
 int run(const ProfileOptions& options) {
-  if (!options.codec.empty()) not_yet("--codec");
-  if (!options.common.trace_file.empty()) not_yet("--trace");
-  if (!options.text_file.empty()) not_yet("-f");
+  if (!options.codec.empty()) return run_codec(options);
+  if (!options.text_file.empty()) throw UsageError("-f: only with --codec");
   const ProfileReport report = measure_profile(
       options.common.config(), options.model, options.refresh, [](std::string_view notice) {
         std::fprintf(stderr, "mzcache: %.*s\n", static_cast<int>(notice.size()), notice.data());
@@ -109,21 +128,26 @@ int run(const ProfileOptions& options) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, Commands& commands) {
+void add_profile(CommandLine& app, Commands& commands) {
   auto options = std::make_shared<ProfileOptions>();
-  CLI::App* command =
+  CommandLine& command =
       app.add_subcommand("profile", "Measure storage and decoder, which the policy balances");
   command
-      ->add_option("-m,--model", options->model, "GGUF file: read it too, measure prefill, show r")
-      ->type_name("FILE");
-  command->add_flag("--refresh", options->refresh, "Measure again");
-  command->add_flag("--json", options->json, "One JSON object on stdout");
-  command->add_option("--codec", options->codec, "Not yet")->type_name("NAME");
-  command->add_option("-f,--file", options->text_file, "Not yet")->type_name("TEXT");
-  options->common.add_to(*command);
-  command->footer(
-      "Example:\n  mzcache profile -m models/SmolLM2-135M-Instruct.Q4_1.gguf --refresh");
-  commands.push_back({command, [options] { return run(*options); }});
+      .add_option("-m,--model", options->model, "GGUF file: read it too, measure prefill, show r")
+      .type_name("FILE");
+  command.add_flag("--refresh", options->refresh, "Measure again");
+  command.add_flag("--json", options->json, "One JSON object on stdout");
+  command
+      .add_option("--codec", options->codec,
+                  "Make the profile this codec wants of the model, from the text")
+      .type_name("NAME");
+  command.add_option("-f,--file", options->text_file, "Text for --codec").type_name("TEXT");
+  options->common.add_without_timelines_to(command);
+  command.footer(
+      "Example:\n  mzcache profile -m models/SmolLM2-135M-Instruct.Q4_1.gguf --refresh\n"
+      "  mzcache profile --codec entropy -m models/SmolLM2-135M-Instruct.Q4_1.gguf -f "
+      "texts/tech.txt");
+  commands.push_back({&command, [options] { return run(*options); }});
 }
 
 }  // namespace mzcache::tools

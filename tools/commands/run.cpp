@@ -8,9 +8,11 @@
 
 #include "client.h"
 #include "command.h"
+#include "conversation_json.h"
 #include "mzcache/runtime.h"
 #include "options.h"
 #include "report_json.h"
+#include "token_text.h"
 #include "usage.h"
 
 namespace mzcache::tools {
@@ -27,6 +29,7 @@ struct RunOptions {
   bool raw = false;
   std::string context;
   std::string chat_template;
+  std::string thinking = "default";
   std::vector<std::string> evictions;
   std::string codec;
   std::string order;
@@ -36,23 +39,18 @@ struct RunOptions {
 // What is sent as one user turn: text, or ids as they are.
 using Turn = std::variant<std::string, std::vector<Token>>;
 
-struct TurnResult {
-  std::vector<EvictReport> evictions;
-  Answer answer;
-};
-
 // -p, -f and --tokens in the order they were written.
-std::vector<Turn> collect_turns(const CLI::App& app, const RunOptions& options) {
+std::vector<Turn> collect_turns(const CommandLine& app, const RunOptions& options) {
   std::vector<Turn> turns;
   std::size_t prompt = 0;
   std::size_t file = 0;
   std::size_t ids = 0;
-  for (const CLI::Option* option : app.parse_order()) {
-    if (option == app.get_option("-p")) {
+  for (const Option option : app.parse_order()) {
+    if (option.is("-p")) {
       turns.emplace_back(options.prompts.at(prompt++));
-    } else if (option == app.get_option("-f")) {
+    } else if (option.is("-f")) {
       turns.emplace_back(read_text_file(options.files.at(file++)));
-    } else if (option == app.get_option("--tokens")) {
+    } else if (option.is("--tokens")) {
       turns.emplace_back(token_list("--tokens", options.tokens.at(ids++)));
     }
   }
@@ -87,9 +85,10 @@ void describe(const Answer& answer) {
 
 class Conversation {
  public:
-  Conversation(Client& client, Session session, const RunOptions& options, GenerateOptions generate,
-               std::vector<Amount> evictions)
+  Conversation(Client& client, const Model& model, Session session, const RunOptions& options,
+               GenerateOptions generate, std::vector<Amount> evictions)
       : client_(client),
+        model_(model),
         session_(session),
         options_(options),
         generate_(std::move(generate)),
@@ -139,7 +138,7 @@ class Conversation {
     if (error == ErrorCode::kCancelled) report.stop = StopReason::kCancelled;
     if (error && error != ErrorCode::kCancelled) require(error, report.detail);
     if (!options_.json) {
-      std::fputs("\n", stdout);
+      std::fputs(("\n" + logprob_lines(report.logprobs, model_)).c_str(), stdout);
       std::fflush(stdout);
       describe(report);
     }
@@ -147,6 +146,7 @@ class Conversation {
   }
 
   Client& client_;
+  const Model& model_;
   Session session_;
   const RunOptions& options_;
   GenerateOptions generate_;
@@ -154,43 +154,18 @@ class Conversation {
   std::vector<TurnResult> results_;
 };
 
-Json turn_json(const TurnResult& result) {
-  Json evictions = Json::array();
-  for (const EvictReport& report : result.evictions) evictions.push_back(to_json(report));
-  const Answer& answer = result.answer;
-  return {{"prompt_tokens", answer.prompt_tokens},
-          {"context_tokens", answer.context_tokens},
-          {"tokens", answer.tokens},
-          {"text", answer.text},
-          {"stop", stop_reason_name(answer.stop)},
-          {"ttft_ms", answer.ttft_ms},
-          {"prefill_ms", answer.prefill_ms},
-          {"decode_tokens_per_s", answer.decode_tokens_per_s},
-          {"evictions", evictions},
-          {"restore", to_json(answer.restore)}};
+// What only the model tells: which ids there are.
+void check_with_model(const Model& model, const std::vector<Turn>& turns,
+                      const GenerateOptions& generate) {
+  const std::uint32_t vocabulary = model.info().vocabulary;
+  for (const Turn& turn : turns) {
+    const auto* ids = std::get_if<std::vector<Token>>(&turn);
+    if (ids != nullptr) check_ids("--tokens", *ids, vocabulary);
+  }
+  check_bias(generate, vocabulary);
 }
 
-Json run_json(Client& client, const ModelInfo& info, const std::vector<TurnResult>& results) {
-  Json turns = Json::array();
-  for (const TurnResult& result : results) turns.push_back(turn_json(result));
-  const DeviceSummary device = client.runtime().device();
-  const auto [error, status] = client.send(Status{});
-  require(error, status.detail);
-  return {{"model",
-           {{"name", info.name},
-            {"architecture", info.architecture},
-            {"weights_bytes", info.weights_bytes},
-            {"file", info.file}}},
-          {"device", {{"name", device.name}, {"memory", device.memory}}},
-          {"turns", turns},
-          {"load", to_json(client.runtime().load_report())},
-          {"footprint_bytes", status.footprint_bytes},
-          {"scratch_bytes", status.scratch_bytes},
-          {"floor_bytes", status.floor_bytes},
-          {"peak_rss_bytes", peak_rss_bytes()}};
-}
-
-int run(const CLI::App& app, const RunOptions& options) {
+int run(const CommandLine& app, const RunOptions& options) {
   need("-m", options.model, "a GGUF file");
   const std::vector<Turn> turns = collect_turns(app, options);
   GenerateOptions generate = options.sampling.options();
@@ -204,56 +179,56 @@ int run(const CLI::App& app, const RunOptions& options) {
   SessionOptions session;
   if (!options.context.empty()) session.context_tokens = tokens_value("-c", options.context, 1);
   session.chat_template = options.chat_template;
+  session.thinking = thinking_value("--thinking", options.thinking);
   const Config config = make_config(options);
 
   Client client(config);
   const Model model = client.load(options.model);
-  Conversation conversation(client, model.open_session(session), options, std::move(generate),
-                            std::move(evictions));
+  check_with_model(model, turns, generate);
+  const bool with_logprobs = generate.logprobs >= 0;
+  Conversation conversation(client, model, model.open_session(session), options,
+                            std::move(generate), std::move(evictions));
   conversation.run(turns);
-  if (options.json) print_json(run_json(client, model.info(), conversation.results()));
-  if (!config.trace.file.empty()) client.runtime().write_trace(config.trace.file);
+  if (options.json) print_json(to_json(client, model, conversation.results(), with_logprobs));
+  client.write_trace();
   client.throw_if_interrupted();
   return kExitDone;
 }
 
 }  // namespace
 
-void add_run(CLI::App& app, Commands& commands) {
+void add_run(CommandLine& app, Commands& commands) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand("run", "Answer the turns of one conversation");
-  command->add_option("-m,--model", options->model, "GGUF file")->type_name("FILE");
-  command->add_option("-p,--prompt", options->prompts, "A user turn; repeatable")
-      ->type_name("TEXT")
-      ->allow_extra_args(false);
-  command->add_option("-f,--file", options->files, "A user turn from a file; repeatable")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
-  command->add_option("--tokens", options->tokens, "A turn of ids: 1,2,3 or @FILE; repeatable")
-      ->type_name("IDS")
-      ->allow_extra_args(false);
-  command->add_option("--system", options->system, "System message")->type_name("TEXT");
-  command->add_flag("--raw", options->raw, "No chat template; special tokens in the text count");
-  command->add_option("-c,--context", options->context, "Context limit in tokens (8k = 8192)")
-      ->type_name("N");
-  command->add_option("--chat-template", options->chat_template, "Family, or raw")
-      ->type_name("NAME");
+  CommandLine& command = app.add_subcommand("run", "Answer the turns of one conversation");
+  command.add_option("-m,--model", options->model, "GGUF file").type_name("FILE");
+  command.add_option("-p,--prompt", options->prompts, "A user turn; repeatable").type_name("TEXT");
+  command.add_option("-f,--file", options->files, "A user turn from a file; repeatable")
+      .type_name("FILE");
+  command.add_option("--tokens", options->tokens, "A turn of ids: 1,2,3 or @FILE; repeatable")
+      .type_name("IDS");
+  command.add_option("--system", options->system, "System message").type_name("TEXT");
+  command.add_flag("--raw", options->raw, "No chat template; special tokens in the text count");
+  command.add_option("-c,--context", options->context, "Context limit in tokens (8k = 8192)")
+      .type_name("N");
+  command.add_option("--chat-template", options->chat_template, "Family, or raw").type_name("NAME");
+  command.add_option("--thinking", options->thinking, "Of models that can: on, off or default")
+      .show_default()
+      .type_name("MODE");
   command
-      ->add_option("--evict", options->evictions,
-                   "Before every turn after the first: 50%, 64MiB or none; repeatable")
-      ->type_name("AMOUNT")
-      ->allow_extra_args(false);
-  command->add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
-      ->type_name("NAME");
-  command->add_option("--order", options->order, "backward-out, forward-out, random-out or optimal")
-      ->type_name("ORDER");
-  options->sampling.add_to(*command);
-  options->common.add_to(*command);
-  command->add_flag("--json", options->json, "One JSON object on stdout");
-  command->footer(
+      .add_option("--evict", options->evictions,
+                  "Before every turn after the first: 50%, 64MiB or none; repeatable")
+      .type_name("AMOUNT");
+  command.add_option("--codec", options->codec, "Of the in-memory swap; none: nothing lossy")
+      .type_name("NAME");
+  command.add_option("--order", options->order, "backward-out, forward-out, random-out or optimal")
+      .type_name("ORDER");
+  options->sampling.add_to(command);
+  options->common.add_to(command);
+  command.add_flag("--json", options->json, "One JSON object on stdout");
+  command.footer(
       "Example:\n  mzcache run -m models/SmolLM2-135M-Instruct.Q4_1.gguf \\\n"
-      "    -p 'What is the capital of France?' -p 'And of Italy?' --evict 50%");
-  commands.push_back({command, [command, options] { return run(*command, *options); }});
+      "    -p 'Name the capital of France.' -p 'And of Italy?' --evict 50%");
+  commands.push_back({&command, [&command, options] { return run(command, *options); }});
 }
 
 }  // namespace mzcache::tools

@@ -1,5 +1,6 @@
 // `mzcache simulate`: the same actors on modelled devices under virtual time; rows as in `bench
 // ttft`.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <sstream>
@@ -7,6 +8,8 @@
 #include <vector>
 
 #include "command.h"
+#include "commands/simulate_this.h"
+#include "options.h"
 #include "report_json.h"
 #include "sim/ttft.h"
 #include "usage.h"
@@ -14,9 +17,13 @@
 namespace mzcache::tools {
 namespace {
 
+constexpr const char* kThis = "this";
+
 struct SimulateOptions {
+  CommonOptions common;
   std::string machine = "galaxy-s25plus";
-  std::string model = "qwen3-0.6b";
+  std::string shape;  // qwen3-0.6b where there is no file either
+  std::string file;
   std::string context = "8k,16k,32k";
   std::string remaining = "75,50,25,0";
   std::string policy;
@@ -37,12 +44,14 @@ const sim::MachineModel& find_machine(const std::string& name) {
     if (machine.name == name) return machine;
     known += (known.empty() ? "" : ", ") + machine.name;
   }
-  if (name == "this") not_yet("--machine this");
-  refuse("--machine", name, known);
+  refuse("--machine", name, known + ", " + kThis);
 }
 
 sim::TtftOptions to_options(const SimulateOptions& options) {
   sim::TtftOptions wanted;
+  const Config config = options.common.config();
+  wanted.seed = config.policy.seed;
+  wanted.trace_file = config.trace.file;
   for (const std::string& context : split(options.context)) {
     const Result<std::uint32_t> tokens = parse_tokens(context);
     if (!tokens || *tokens == 0) refuse("--context", context, "token counts such as 8k,16k");
@@ -90,42 +99,74 @@ void print_table(const std::vector<sim::TtftRow>& rows) {
   }
 }
 
-int run(const SimulateOptions& options) {
-  const sim::MachineModel& machine = find_machine(options.machine);
-  const Result<actors::ModelDescription> model = sim::model_of_shape(options.model);
+ThisMachine simulated_machine(const SimulateOptions& options, const sim::TtftOptions& wanted) {
+  const bool here = options.machine == kThis;
+  if (!options.file.empty() && !here) throw UsageError("-m: only with --machine this");
+  if (!options.file.empty() && !options.shape.empty()) throw UsageError("--model: not with -m");
+  if (!options.file.empty()) {
+    return this_machine_with_file(options.common.config(), options.file,
+                                  *std::max_element(wanted.contexts.begin(), wanted.contexts.end()),
+                                  wanted.prompt_tokens);
+  }
+  const Result<actors::ModelDescription> model =
+      sim::model_of_shape(options.shape.empty() ? "qwen3-0.6b" : options.shape);
   if (!model) throw UsageError("--model: " + model.error().context);
-  const auto rows = sim::simulate_ttft(machine, *model, to_options(options));
-  if (!rows) throw UsageError("--policy: " + rows.error().context);
+  if (here) return this_machine_with_shape(options.common.config(), *model, wanted.prompt_tokens);
+  const sim::MachineModel& machine = find_machine(options.machine);
+  return {machine, *model, {{"name", machine.name}, {"simulated", true}}};
+}
+
+int run(const SimulateOptions& options) {
+  const sim::TtftOptions wanted = to_options(options);
+  if (wanted.contexts.empty()) refuse("--context", options.context, "token counts such as 8k,16k");
+  const ThisMachine simulated = simulated_machine(options, wanted);
+  const auto rows = sim::simulate_ttft(simulated.machine, simulated.model, wanted);
+  if (!rows && rows.error().code == ErrorCode::kBadArgument) {
+    throw UsageError("--policy: " + rows.error().context);
+  }
+  if (!rows) throw Exception(rows.error());
   if (!options.json) {
+    for (const auto& [name, value] : simulated.parameters.items()) {
+      if (value.is_number()) std::printf("%-28s %.4g\n", name.c_str(), value.get<double>());
+    }
     print_table(*rows);
     return kExitDone;
   }
   Json list = Json::array();
   for (const sim::TtftRow& row : *rows) list.push_back(to_json(row));
-  print_json({{"rows", list}, {"machine", {{"name", machine.name}, {"simulated", true}}}});
+  print_json({{"rows", list}, {"machine", simulated.parameters}});
   return kExitDone;
 }
 
 }  // namespace
 
-void add_simulate(CLI::App& app, Commands& commands) {
+void add_simulate(CommandLine& app, Commands& commands) {
   auto options = std::make_shared<SimulateOptions>();
-  CLI::App* command = app.add_subcommand(
+  CommandLine& command = app.add_subcommand(
       "simulate", "Time to the first token on modelled devices, policy by policy");
   const auto text = [&](const char* flag, std::string& value, const char* what, const char* type) {
-    command->add_option(flag, value, what)->capture_default_str()->type_name(type);
+    command.add_option(flag, value, what).show_default().type_name(type);
   };
-  text("--machine", options->machine, "galaxy-s25plus, oneplus-12", "NAME");
-  text("--model", options->model, "A shape: qwen3-0.6b, exaone4-1.2b, llama3.2-1b, …", "NAME");
+  text("--machine", options->machine, "galaxy-s25plus, oneplus-12, this", "NAME");
+  command
+      .add_option("--model", options->shape,
+                  "A shape: qwen3-0.6b (the default), exaone4-1.2b, llama3.2-1b, …")
+      .type_name("NAME");
+  command.add_option("-m", options->file, "With --machine this: a GGUF file instead of a shape")
+      .type_name("FILE");
   text("--context", options->context, "Tokens in the context", "LIST");
   text("--remaining", options->remaining, "Percent that stays in memory", "LIST");
   text("--policy", options->policy, "Some of the policies; all where empty", "LIST");
   text("--prompt-tokens", options->prompt_tokens, "Tokens of the question", "N");
-  command->add_flag("--json", options->json, "One JSON object on stdout");
-  command->footer(
+  options->common.add_to(command);
+  command.add_flag("--json", options->json, "One JSON object on stdout");
+  command.footer(
       "Example:\n  mzcache simulate --machine galaxy-s25plus --model qwen3-0.6b --context 8k "
-      "--remaining 50");
-  commands.push_back({command, [options] { return run(*options); }});
+      "--remaining 50\n"
+      "  mzcache simulate --machine this -m models/SmolLM2-135M-Instruct.Q4_1.gguf --context 4k\n"
+      "Without --machine this only policy.seed of the configuration counts. --trace writes the "
+      "last row's restore, in virtual time.");
+  commands.push_back({&command, [options] { return run(*options); }});
 }
 
 }  // namespace mzcache::tools

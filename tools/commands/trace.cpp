@@ -6,16 +6,26 @@
 #include <string>
 
 #include "command.h"
+#include "options.h"
 #include "report_json.h"
 #include "usage.h"
 
 namespace mzcache::tools {
 namespace {
 
-int summary(const std::string& file, bool json) {
+struct TraceOptions {
+  CommonOptions common;
+  std::string file;
+  std::string output;
+  bool json = false;
+};
+
+int summary(const TraceOptions& options) {
+  const std::string& file = options.file;
   need("FILE", file, "a trace written by --trace");
+  static_cast<void>(options.common.config());  // what is wrong in it is wrong here too
   const auto stages = summarize_trace(file);
-  if (json) {
+  if (options.json) {
     Json rows = Json::array();
     for (const TraceStage& stage : stages) {
       rows.push_back({{"stage", stage.name},
@@ -39,40 +49,40 @@ int summary(const std::string& file, bool json) {
   return kExitDone;
 }
 
-int draw(const std::string& file, const std::string& output) {
-  need("FILE", file, "a trace written by --trace");
-  need("-o", output, "the SVG file to write");
-  draw_trace(file, output);
+int draw(const TraceOptions& options) {
+  need("FILE", options.file, "a trace written by --trace");
+  need("-o", options.output, "the SVG file to write");
+  static_cast<void>(options.common.config());  // what is wrong in it is wrong here too
+  draw_trace(options.file, options.output);
+  if (options.json) print_json({{"file", options.file}, {"svg_file", options.output}});
   return kExitDone;
 }
 
-struct TraceOptions {
-  std::string file;
-  std::string output;
-  bool json = false;
-};
-
 }  // namespace
 
-void add_trace(CLI::App& app, Commands& commands) {
-  CLI::App* group = app.add_subcommand("trace", "Read a recorded trace");
-  group->footer(
+void add_trace(CommandLine& app, Commands& commands) {
+  CommandLine& group = app.add_subcommand("trace", "Read a recorded trace");
+  group.footer(
       "Example:\n  mzcache run -m models/SmolLM2-135M-Instruct.Q4_1.gguf -p Hello --trace "
       "run.json\n"
       "  mzcache trace summary run.json");
 
   auto options = std::make_shared<TraceOptions>();
-  CLI::App* sum = group->add_subcommand("summary", "Busy time per stage, and how much overlapped");
-  sum->add_option("FILE", options->file, "Trace written by --trace");
-  sum->add_flag("--json", options->json, "One JSON object on stdout");
-  sum->footer("Example:\n  mzcache trace summary run.json --json");
-  commands.push_back({sum, [options] { return summary(options->file, options->json); }});
+  CommandLine& sum =
+      group.add_subcommand("summary", "Busy time per stage, and how much overlapped");
+  sum.add_option("FILE", options->file, "Trace written by --trace");
+  options->common.add_without_timelines_to(sum);
+  sum.add_flag("--json", options->json, "One JSON object on stdout");
+  sum.footer("Example:\n  mzcache trace summary run.json --json");
+  commands.push_back({&sum, [options] { return summary(*options); }});
 
-  CLI::App* svg = group->add_subcommand("svg", "Draw the timelines");
-  svg->add_option("FILE", options->file, "Trace written by --trace");
-  svg->add_option("-o,--output", options->output, "SVG file")->type_name("FILE");
-  svg->footer("Example:\n  mzcache trace svg run.json -o run.svg");
-  commands.push_back({svg, [options] { return draw(options->file, options->output); }});
+  CommandLine& svg = group.add_subcommand("svg", "Draw the timelines");
+  svg.add_option("FILE", options->file, "Trace written by --trace");
+  svg.add_option("-o,--output", options->output, "SVG file").type_name("FILE");
+  options->common.add_without_timelines_to(svg);
+  svg.add_flag("--json", options->json, "One JSON object on stdout");
+  svg.footer("Example:\n  mzcache trace svg run.json -o run.svg");
+  commands.push_back({&svg, [options] { return draw(*options); }});
 }
 
 }  // namespace mzcache::tools

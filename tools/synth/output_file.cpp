@@ -25,10 +25,17 @@ OutputFile::~OutputFile() {
 
 Error OutputFile::failed(const char* operation, int number) const {
   if (number == ENOSPC || number == EDQUOT || number == EFBIG) {
-    return {ErrorCode::kNoSpace, number, operation,
-            path_ + " needs " + std::to_string(wanted_bytes_) + " bytes"};
+    return {.code = ErrorCode::kNoSpace,
+            .native = number,
+            .operation = operation,
+            .context = path_ + " needs " + std::to_string(wanted_bytes_) + " bytes",
+            .hint = "free some of the disk or choose another place"};
   }
-  return {number == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, number, operation, path_};
+  return {.code = number == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+          .native = number,
+          .operation = operation,
+          .context = path_,
+          .hint = "choose a file in a folder that is there and can be written to"};
 }
 
 Result<void> OutputFile::open(std::uint64_t bytes) {

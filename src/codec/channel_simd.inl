@@ -1,0 +1,281 @@
+// The channel kernels over a vector type `Simd`, which the including file defines in the same unnamed
+// namespace for its instruction set (no symbol of a newer instruction set may be shared):
+//   kWidth; Float, Int; set1, load (FP16 → FP32), load_floats, store, stream (FP32 → FP16), add, sub,
+//   mul, round (nearest even), to_float, through_half, symbols_load (int16), symbols_store;
+//   Flags, flag_outside(flags, scaled, code) (not within ±kSymbolMax, NaN), flag_change(flags, a, b)
+//   (codes), flag_difference(flags, a, b) (values), bits(flags) → one bit per lane;
+//   sum32(Float* vectors) → float: folds 32 lanes 16, 8, 4, 2, 1 apart.
+// Included inside namespace mzcache::codec { namespace { … } }.
+
+constexpr std::uint32_t kVectors = kRowValues / Simd::kWidth;
+constexpr std::size_t kVectorBytes = std::size_t{2} * Simd::kWidth;  // of FP16
+
+struct Pair {
+  Simd::Float first;
+  Simd::Float second;
+};
+
+// The rotation of K, and its inverse.
+inline Pair rotate(const Pair& in, Simd::Float cosine, Simd::Float sine) {
+  return {Simd::sub(Simd::mul(in.first, cosine), Simd::mul(in.second, sine)),
+          Simd::add(Simd::mul(in.first, sine), Simd::mul(in.second, cosine))};
+}
+inline Pair rotate_back(const Pair& in, Simd::Float cosine, Simd::Float sine) {
+  return {Simd::add(Simd::mul(in.first, cosine), Simd::mul(in.second, sine)),
+          Simd::sub(Simd::mul(in.second, cosine), Simd::mul(in.first, sine))};
+}
+
+struct Channel {
+  Simd::Float mean;
+  Simd::Float step;
+  Simd::Float inverse;
+};
+inline Channel channel_of(const KeyTile& tile, std::uint32_t dim) {
+  return {Simd::set1(tile.mean[dim]), Simd::set1(tile.step[dim]), Simd::set1(tile.inverse[dim])};
+}
+inline Simd::Float scaled(const Channel& channel, Simd::Float value) {
+  return Simd::mul(Simd::sub(value, channel.mean), channel.inverse);
+}
+inline Simd::Float value_of(const Channel& channel, Simd::Int code) {
+  return Simd::add(channel.mean, Simd::mul(Simd::to_float(code), channel.step));
+}
+
+struct PairRows {
+  std::uint32_t first;
+  std::uint32_t second;
+};
+inline PairRows pair_rows(const KeyTile& tile, std::uint32_t pair) {
+  if (tile.split_halves) return {pair, pair + tile.rotated / 2};
+  return {2 * pair, 2 * pair + 1};
+}
+
+struct LaneFlags {
+  Simd::Flags unstable[kVectors]{};
+  Simd::Flags changed[kVectors]{};
+};
+
+inline KeyFlags collect(const LaneFlags& flags) {
+  KeyFlags out;
+  for (std::uint32_t v = 0; v < kVectors; ++v) {
+    out.unstable |= Simd::bits(flags.unstable[v]) << (v * Simd::kWidth);
+    out.changed |= Simd::bits(flags.changed[v]) << (v * Simd::kWidth);
+  }
+  return out;
+}
+
+inline void quantise_pair(const KeyTile& tile, std::uint32_t pair, const std::byte* values,
+                          std::int16_t* symbols, LaneFlags& flags) {
+  const PairRows rows = pair_rows(tile, pair);
+  const Channel a = channel_of(tile, rows.first);
+  const Channel b = channel_of(tile, rows.second);
+  for (std::uint32_t v = 0; v < kVectors; ++v) {
+    const std::size_t lane = std::size_t{v} * Simd::kWidth;
+    const Simd::Float cosine = Simd::load_floats(tile.cosines + pair * kRowValues + lane);
+    const Simd::Float sine = Simd::load_floats(tile.sines + pair * kRowValues + lane);
+    const Pair k{Simd::load(values + rows.first * kRowBytes + 2 * lane),
+                 Simd::load(values + rows.second * kRowBytes + 2 * lane)};
+    const Pair u = rotate_back(k, cosine, sine);
+    const Simd::Float scaled_a = scaled(a, u.first);
+    const Simd::Float scaled_b = scaled(b, u.second);
+    const Simd::Int code_a = Simd::round(scaled_a);
+    const Simd::Int code_b = Simd::round(scaled_b);
+    Simd::flag_outside(flags.unstable[v], scaled_a, code_a);
+    Simd::flag_outside(flags.unstable[v], scaled_b, code_b);
+    const Pair turned = rotate({value_of(a, code_a), value_of(b, code_b)}, cosine, sine);
+    const Pair decoded{Simd::through_half(turned.first), Simd::through_half(turned.second)};
+    Simd::flag_difference(flags.changed[v], k.first, decoded.first);
+    Simd::flag_difference(flags.changed[v], k.second, decoded.second);
+    const Pair again = rotate_back(decoded, cosine, sine);
+    Simd::flag_change(flags.unstable[v], code_a, Simd::round(scaled(a, again.first)));
+    Simd::flag_change(flags.unstable[v], code_b, Simd::round(scaled(b, again.second)));
+    Simd::symbols_store(symbols + rows.first * kRowValues + lane, code_a);
+    Simd::symbols_store(symbols + rows.second * kRowValues + lane, code_b);
+  }
+}
+
+inline void quantise_still(const KeyTile& tile, std::uint32_t dim, const std::byte* values,
+                           std::int16_t* symbols, LaneFlags& flags) {
+  const Channel a = channel_of(tile, dim);
+  for (std::uint32_t v = 0; v < kVectors; ++v) {
+    const std::size_t lane = std::size_t{v} * Simd::kWidth;
+    const Simd::Float k = Simd::load(values + dim * kRowBytes + 2 * lane);
+    const Simd::Float scaled_k = scaled(a, k);
+    const Simd::Int code = Simd::round(scaled_k);
+    Simd::flag_outside(flags.unstable[v], scaled_k, code);
+    const Simd::Float decoded = Simd::through_half(value_of(a, code));
+    Simd::flag_difference(flags.changed[v], k, decoded);
+    Simd::flag_change(flags.unstable[v], code, Simd::round(scaled(a, decoded)));
+    Simd::symbols_store(symbols + dim * kRowValues + lane, code);
+  }
+}
+
+inline KeyFlags quantise_keys(const KeyTile& tile, const std::byte* values,
+                              std::int16_t* symbols) {
+  LaneFlags flags;
+  for (std::uint32_t pair = 0; pair < tile.rotated / 2; ++pair) {
+    quantise_pair(tile, pair, values, symbols, flags);
+  }
+  for (std::uint32_t dim = tile.rotated; dim < tile.dims; ++dim) {
+    quantise_still(tile, dim, values, symbols, flags);
+  }
+  return collect(flags);
+}
+
+template <bool kStreaming>
+inline void put(std::byte* to, Simd::Float value) {
+  if constexpr (kStreaming) {
+    Simd::stream(to, value);
+  } else {
+    Simd::store(to, value);
+  }
+}
+
+template <bool kStreaming>
+inline void dequantise_keys_as(const KeyTile& tile, const std::int16_t* symbols,
+                               std::byte* values) {
+  for (std::uint32_t pair = 0; pair < tile.rotated / 2; ++pair) {
+    const PairRows rows = pair_rows(tile, pair);
+    const Channel a = channel_of(tile, rows.first);
+    const Channel b = channel_of(tile, rows.second);
+    for (std::uint32_t v = 0; v < kVectors; ++v) {
+      const std::size_t lane = std::size_t{v} * Simd::kWidth;
+      const Simd::Int code_a = Simd::symbols_load(symbols + rows.first * kRowValues + lane);
+      const Simd::Int code_b = Simd::symbols_load(symbols + rows.second * kRowValues + lane);
+      const Pair turned = rotate({value_of(a, code_a), value_of(b, code_b)},
+                                 Simd::load_floats(tile.cosines + pair * kRowValues + lane),
+                                 Simd::load_floats(tile.sines + pair * kRowValues + lane));
+      put<kStreaming>(values + rows.first * kRowBytes + 2 * lane, turned.first);
+      put<kStreaming>(values + rows.second * kRowBytes + 2 * lane, turned.second);
+    }
+  }
+  for (std::uint32_t dim = tile.rotated; dim < tile.dims; ++dim) {
+    const Channel a = channel_of(tile, dim);
+    for (std::uint32_t v = 0; v < kVectors; ++v) {
+      const std::size_t lane = std::size_t{v} * Simd::kWidth;
+      const Simd::Int code = Simd::symbols_load(symbols + dim * kRowValues + lane);
+      put<kStreaming>(values + dim * kRowBytes + 2 * lane, value_of(a, code));
+    }
+  }
+}
+
+inline void dequantise_keys(const KeyTile& tile, const std::int16_t* symbols, std::byte* values,
+                            bool streaming) {
+  if (streaming) {
+    dequantise_keys_as<true>(tile, symbols, values);
+  } else {
+    dequantise_keys_as<false>(tile, symbols, values);
+  }
+}
+
+inline Simd::Float decoded_value(Simd::Float mean, Simd::Float step, Simd::Int code,
+                                 Simd::Float scale) {
+  return Simd::mul(Simd::add(mean, Simd::mul(Simd::to_float(code), step)), scale);
+}
+
+inline void quantise_values(const ValueBlock& block, const float* scales, const float* inverses,
+                            const std::byte* values, std::size_t stride, std::uint32_t rows,
+                            std::int16_t* symbols, std::uint8_t* unstable) {
+  const Simd::Float step = Simd::set1(block.step);
+  const Simd::Float per_step = Simd::set1(block.inverse);
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const Simd::Float scale = Simd::set1(scales[row]);
+    const Simd::Float inverse = Simd::set1(inverses[row]);
+    Simd::Flags flags{};
+    for (std::uint32_t v = 0; v < kVectors; ++v) {
+      const Simd::Float mean = Simd::load_floats(block.mean + v * Simd::kWidth);
+      const Simd::Float value = Simd::load(values + v * kVectorBytes);
+      const Simd::Float scaled_value =
+          Simd::mul(Simd::sub(Simd::mul(value, inverse), mean), per_step);
+      const Simd::Int code = Simd::round(scaled_value);
+      Simd::flag_outside(flags, scaled_value, code);
+      const Simd::Float decoded = Simd::through_half(decoded_value(mean, step, code, scale));
+      const Simd::Int again =
+          Simd::round(Simd::mul(Simd::sub(Simd::mul(decoded, inverse), mean), per_step));
+      Simd::flag_change(flags, code, again);
+      Simd::symbols_store(symbols + v * Simd::kWidth, code);
+    }
+    if (Simd::bits(flags) != 0) unstable[row] |= 1U;
+    values += stride;
+    symbols += kRowValues;
+  }
+}
+
+template <bool kStreaming>
+inline void dequantise_values_as(const ValueBlock& block, const float* scales,
+                                 const std::int16_t* symbols, std::uint32_t rows,
+                                 std::byte* values, std::size_t stride) {
+  const Simd::Float step = Simd::set1(block.step);
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const Simd::Float scale = Simd::set1(scales[row]);
+    for (std::uint32_t v = 0; v < kVectors; ++v) {
+      const Simd::Int code = Simd::symbols_load(symbols + v * Simd::kWidth);
+      const Simd::Float mean = Simd::load_floats(block.mean + v * Simd::kWidth);
+      put<kStreaming>(values + v * kVectorBytes, decoded_value(mean, step, code, scale));
+    }
+    values += stride;
+    symbols += kRowValues;
+  }
+}
+
+inline void dequantise_values(const ValueBlock& block, const float* scales,
+                              const std::int16_t* symbols, std::uint32_t rows, std::byte* values,
+                              std::size_t stride, bool streaming) {
+  if (streaming) {
+    dequantise_values_as<true>(block, scales, symbols, rows, values, stride);
+  } else {
+    dequantise_values_as<false>(block, scales, symbols, rows, values, stride);
+  }
+}
+
+inline bool reproduces(const ValueBlock& block, float scale, float inverse, const std::byte* row) {
+  const Simd::Float step = Simd::set1(block.step);
+  for (std::uint32_t v = 0; v < kVectors; ++v) {
+    const Simd::Float mean = Simd::load_floats(block.mean + v * Simd::kWidth);
+    const Simd::Float value = Simd::load(row + v * kVectorBytes);
+    const Simd::Int code = Simd::round(
+        Simd::mul(Simd::sub(Simd::mul(value, Simd::set1(inverse)), mean), Simd::set1(block.inverse)));
+    const Simd::Float decoded =
+        Simd::through_half(decoded_value(mean, step, code, Simd::set1(scale)));
+    Simd::Flags flags{};
+    Simd::flag_difference(flags, value, decoded);
+    if (Simd::bits(flags) != 0) return false;
+  }
+  return true;
+}
+
+inline void add_energy(const std::byte* values, std::size_t stride, std::uint32_t rows,
+                       float* sums) {
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    Simd::Float squares[kVectors];
+    for (std::uint32_t v = 0; v < kVectors; ++v) {
+      const Simd::Float value = Simd::load(values + v * kVectorBytes);
+      squares[v] = Simd::mul(value, value);
+    }
+    sums[row] += Simd::sum32(squares);
+    values += stride;
+  }
+}
+
+inline void turn(const double* base_cosines, const double* base_sines,
+                 const double* offset_cosines, const double* offset_sines, std::size_t stride,
+                 std::uint32_t pairs, float* cosines, float* sines) {
+  using Doubles = double __attribute__((vector_size(64)));
+  using Floats = float __attribute__((vector_size(32)));
+  constexpr std::size_t kStep = sizeof(Doubles) / sizeof(double);
+  for (std::uint32_t pair = 0; pair < pairs; ++pair) {
+    const double base_cosine = base_cosines[pair];
+    const double base_sine = base_sines[pair];
+    for (std::size_t lane = 0; lane < kRowValues; lane += kStep) {
+      Doubles cosine;
+      Doubles sine;
+      std::memcpy(&cosine, offset_cosines + pair * stride + lane, sizeof cosine);
+      std::memcpy(&sine, offset_sines + pair * stride + lane, sizeof sine);
+      const Floats turned_cosine =
+          __builtin_convertvector(base_cosine * cosine - base_sine * sine, Floats);
+      const Floats turned_sine =
+          __builtin_convertvector(base_sine * cosine + base_cosine * sine, Floats);
+      std::memcpy(cosines + pair * kRowValues + lane, &turned_cosine, sizeof turned_cosine);
+      std::memcpy(sines + pair * kRowValues + lane, &turned_sine, sizeof turned_sine);
+    }
+  }
+}
