@@ -167,9 +167,11 @@ class ComputeQueue {
  public:
   virtual ~ComputeQueue() = default;
   virtual void set_listener(std::function<void(const ComputeCompletion&)> listener) = 0;
-  // Prepares scratch for a slice and embeds its tokens. No slice may be under way.
+  // Prepares scratch for a slice; its tokens are embedded with the first stage. No slice may be
+  // under way: one that was given up has no stage left on the device.
   [[nodiscard]] virtual Result<void> begin_slice(const ComputeSlice& slice) = 0;
-  // Enqueues one stage of one layer; units it names must be resident. ticket 0: no completion.
+  // Enqueues one stage of one layer; units it names must be resident. ticket 0: no completion of
+  // its own. On an error nothing of the stage is left on the device.
   [[nodiscard]] virtual Result<void> enqueue_layer(std::uint32_t layer, LayerStage stage,
                                                    std::uint64_t ticket) = 0;
   // Final norm and output head for the slice's logit_rows.

@@ -76,6 +76,7 @@ class OpenClComputeQueue final : public actors::ComputeQueue {
     std::uint32_t first_position = 0;
     std::uint32_t tokens = 0;
     std::uint32_t logit_rows = 0;
+    bool embedded = false;
   };
 
   [[nodiscard]] Result<void> check_slice(const ComputeSlice& slice) const;
@@ -86,6 +87,7 @@ class OpenClComputeQueue final : public actors::ComputeQueue {
   [[nodiscard]] DeviceTensor tensor(std::uint32_t layer, const Operation& operation) const;
   // Where the layer's chunks are now: written to the layer's table where that has changed.
   [[nodiscard]] Result<DeviceChunks> chunks(std::uint32_t layer);
+  void embed();
   void run(std::uint32_t layer, const Operation& operation, const DeviceChunks& chunks);
   // The sequence's status, and its completion where a ticket asks for one.
   [[nodiscard]] Result<void> finish(std::uint64_t ticket);
@@ -208,7 +210,7 @@ Result<void> OpenClComputeQueue::begin_slice(const ComputeSlice& slice) {
   if (auto ok = check_slice(slice); !ok) return ok;
   if (auto ok = prepare_calls(); !ok) return ok;
   slice_ = {slice.context, slice.first_position, slice.token_count,
-            static_cast<std::uint32_t>(slice.logit_rows.size())};
+            static_cast<std::uint32_t>(slice.logit_rows.size()), false};
   // Windowed layers cut a shorter context, perhaps into more ranges: room for the most there can
   // be.
   const std::uint32_t chunks = chunks_of(slice_.first_position + slice_.tokens);
@@ -227,10 +229,15 @@ Result<void> OpenClComputeQueue::begin_slice(const ComputeSlice& slice) {
     return resized;
   }
   calls_->begin_slice(slice.undisturbed && slice.token_count <= kGatheredTokensMax);
-  calls_->begin_events(false);
+  return {};
+}
+
+// With the first stage, whose completion stands for it too: a slice that is given up before it has
+// nothing on the device that would still use the scratch.
+void OpenClComputeQueue::embed() {
+  if (std::exchange(slice_.embedded, true)) return;
   calls_->embed(scratch_.embedding_rows, model_.embedding, model_.hidden, slice_.tokens,
                 scratch_[Slot::kHidden]);
-  return calls_->take_status();
 }
 
 DeviceTensor OpenClComputeQueue::tensor(std::uint32_t layer, const Operation& operation) const {
@@ -331,6 +338,7 @@ Result<void> OpenClComputeQueue::enqueue_layer(std::uint32_t layer, LayerStage s
     if (!located) return located.error();
     found = *located;
   }
+  embed();
   const LayerRecipe& recipe = recipes_[layer];
   for (const Operation& operation :
        stage == LayerStage::kProject ? recipe.project : recipe.attend) {
@@ -395,7 +403,10 @@ Result<actors::QuerySamples> OpenClComputeQueue::query_samples() {
 }
 
 Result<void> OpenClComputeQueue::finish(std::uint64_t ticket) {
-  if (auto ok = calls_->take_status(); !ok) return ok;
+  if (auto ok = calls_->take_status(); !ok) {
+    (void)device_.queue().finish();  // what was enqueued of the stage has no ticket
+    return ok;
+  }
   if (ticket == 0) return {};
   if (calls_->gathering()) {
     gathered_.push_back(ticket);

@@ -252,6 +252,29 @@ TEST_CASE("a stop drains what is enqueued and leaves the KV cache alone") {
   CHECK(std::equal(straight.begin(), straight.end(), after_stop.begin(), after_stop.end()));
 }
 
+// A turn may be cancelled while its first layer's weights are still on their way.
+TEST_CASE("slices given up before their first stage leave nothing on the device") {
+  const auto kernels = GENERATE(as<std::string>{}, "auto", "portable");
+  const auto model = make_random_model({}, 57);
+  const auto tokens = random_tokens(512, 57);
+  const Setting setting("", kernels, false);
+  const auto next = [&](Forward& forward) {
+    (void)forward.compute(forward.slice(tokens, 0, 3, {2}));
+    const auto values = forward.queue().logits(0);
+    return std::vector<float>(values.begin(), values.end());
+  };
+  Forward straight(model, setting);
+  const auto expected = next(straight);
+  Forward forward(model, setting);
+  for (int round = 0; round < 100; ++round) {
+    CAPTURE(round);
+    REQUIRE(forward.queue().begin_slice(forward.slice(tokens, 0, 512, {})));
+    forward.queue().request_stop();
+    forward.queue().clear_stop();
+    CHECK(next(forward) == expected);
+  }
+}
+
 TEST_CASE("scratch follows the slice") {
   const auto model = make_random_model({}, 55);
   const auto tokens = random_tokens(600, 55);
