@@ -1,7 +1,8 @@
 // A threaded actor's inbox: a lock-free queue with one wake-up primitive.
 //
-// Many senders, one receiver. Messages of one sending thread are received in the order sent. A
-// sender makes a system call only when the receiver announced that it sleeps.
+// Many senders, one receiver. Messages of one sending thread are received in the order sent; those
+// of several in any, even where one was sent after the other. A sender makes a system call only
+// when the receiver announced that it sleeps.
 #pragma once
 
 #include <concurrentqueue.h>

@@ -161,8 +161,8 @@ struct QuerySamples {
 };
 
 // The compute device's in-order queue. One owner (the prefill actor) enqueues; request_stop may
-// come from any thread. Completions arrive in order at the listener on a thread of the device's
-// own; the listener only posts to a mailbox.
+// come from any thread. Completions arrive in order at the listener, one at a time but on several
+// threads of the device's own, so that what the listener posts to a mailbox may come in any order.
 class ComputeQueue {
  public:
   virtual ~ComputeQueue() = default;

@@ -36,6 +36,7 @@ bool Prefill::stage_ready(std::uint32_t stage) const noexcept {
 void Prefill::on(ComputeTokens&& message) noexcept {
   work_ = std::move(message);
   enqueued_ = completed_ = 0;
+  early_.clear();
   error_ = {};
   stopped_ = false;
   starved_.assign(stages_total(), false);
@@ -142,9 +143,24 @@ void Prefill::record(const ComputeCompletion& completion, UnitId unit) noexcept 
   last_end_ = end;
 }
 
+// Reported by several threads of the device: reports may overtake each other, and wait here for
+// those before them.
 void Prefill::on(StageComputed&& message) noexcept {
-  const ComputeCompletion& completion = message.completion;
-  if (state_ == State::kIdle || completion.ticket == 0) return;
+  if (state_ == State::kIdle || message.completion.ticket == 0) return;
+  early_.push_back(std::move(message.completion));
+  const auto is_next = [this](const ComputeCompletion& completion) {
+    return completion.ticket == std::uint64_t{completed_} + 1;
+  };
+  for (;;) {
+    const auto next = std::find_if(early_.begin(), early_.end(), is_next);
+    if (next == early_.end()) return;
+    const ComputeCompletion completion = std::move(*next);
+    early_.erase(next);
+    stage_computed(completion);
+  }
+}
+
+void Prefill::stage_computed(const ComputeCompletion& completion) noexcept {
   const auto stage = static_cast<std::uint32_t>(completion.ticket - 1);
   if (completion.error.code != ErrorCode::kOk) {
     completed_ = stage + 1;

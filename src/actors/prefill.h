@@ -8,7 +8,8 @@
 //
 // Waits only in its inbox: the compute queue's listener posts StageComputed to it. State: the slice
 // under way and how far it was enqueued and computed. Invariant: nothing is enqueued on a unit that
-// was not announced as ready, and TokenReady is sent only when the queue is empty.
+// was not announced as ready, and TokenReady is sent only when the queue is empty and every report
+// of it is in.
 #pragma once
 
 #include <variant>
@@ -44,6 +45,7 @@ class Prefill {
 
   void enqueue_more() noexcept;
   [[nodiscard]] bool enqueue_next() noexcept;
+  void stage_computed(const ComputeCompletion& completion) noexcept;
   void fail(Error error) noexcept;
   void finish_if_drained() noexcept;
   void record(const ComputeCompletion& completion, UnitId unit) noexcept;
@@ -59,9 +61,10 @@ class Prefill {
 
   State state_ = State::kIdle;
   ComputeTokens work_;
-  std::uint32_t enqueued_ = 0;   // stages handed to the queue
-  std::uint32_t completed_ = 0;  // stages known to be done
-  std::vector<bool> starved_;    // stages whose units were not there when their turn came
+  std::uint32_t enqueued_ = 0;            // stages handed to the queue
+  std::uint32_t completed_ = 0;           // stages known to be done
+  std::vector<ComputeCompletion> early_;  // reports that overtook others
+  std::vector<bool> starved_;             // stages whose units were not there when their turn came
   Error error_;
   bool stopped_ = false;
   Nanoseconds accepted_{0};  // when the slice was begun

@@ -9,6 +9,12 @@ namespace mzcache::sim {
 
 using actors::Nanoseconds;
 
+namespace {
+
+constexpr Nanoseconds kReportLatencyMax = std::chrono::microseconds(20);
+
+}  // namespace
+
 Result<void> SimCompute::begin_slice(const actors::ComputeSlice& slice) {
   if (queued_ > 0) memory_.violate("a slice began while the queue was busy");
   slice_ = slice;
@@ -42,8 +48,15 @@ void SimCompute::enqueue(std::function<void()> work, Nanoseconds time, std::uint
     --queued_;
     const bool stopped = stop_;
     if (!stopped && machine_.content) work();
-    if (ticket != 0) listener_({ticket, stopped, {}, begin, dispatcher_.now()});
+    if (ticket != 0) report({ticket, stopped, {}, begin, dispatcher_.now()});
   });
+}
+
+// A device completes in order, but on threads of its own, whose messages may overtake each other.
+void SimCompute::report(const actors::ComputeCompletion& completion) {
+  if (!machine_.content) return listener_(completion);  // only times matter
+  const Nanoseconds late(dispatcher_.random()() % kReportLatencyMax.count());
+  dispatcher_.at(dispatcher_.now() + late, [this, completion] { listener_(completion); });
 }
 
 Result<void> SimCompute::enqueue_layer(std::uint32_t layer, actors::LayerStage stage,

@@ -38,6 +38,7 @@ class SimCompute final : public actors::ComputeQueue {
 
  private:
   void enqueue(std::function<void()> work, actors::Nanoseconds time, std::uint64_t ticket);
+  void report(const actors::ComputeCompletion& completion);
   [[nodiscard]] actors::Nanoseconds time_of(std::uint64_t weights_bytes, std::uint64_t kv_bytes,
                                             double share) const;
   void project(std::uint32_t layer);
