@@ -10,6 +10,7 @@
 #   FOLDER=build/evaluation   where models and pieces go
 #   RUNNER=                   put before every measuring command (a lock, nice, taskset)
 #   PYTHON=python3            one that has matplotlib (apt-get install python3-matplotlib)
+#   CONTEXTS= REPEAT=         other contexts and repeats than the table's (CONTEXTS='2k 8k' REPEAT=3)
 #   MORE=                     further flags for every measuring command (--set …)
 set -eu
 
@@ -20,7 +21,7 @@ quick=false
 models=
 for word in "$@"; do
   case "$word" in
-    -h|--help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,16s/^# \{0,1\}//p' "$0"; exit 0 ;;
     --quick) quick=true ;;
     qwen3-0.6b|exaone4-1.2b) models="$models $word" ;;
     *) echo "reproduce.sh: unknown argument '$word' (allowed: --quick qwen3-0.6b exaone4-1.2b)" >&2
@@ -41,6 +42,7 @@ if $quick; then
 else
   contexts="2k 8k 16k 32k" levels="100 75 50 25 0" repeat=5
 fi
+contexts=${CONTEXTS:-$contexts} repeat=${REPEAT:-$repeat}
 
 # What the figures need at a level: 9 (and 4) the two systems, 12 no overlap, 10 and 11 the rest.
 policies() {
