@@ -107,10 +107,10 @@ Verdict assign_choice(std::string& target, const node& value,
   return Verdict::kRefused;
 }
 
-Verdict assign_codec(Config& config, const node& value) {
+Verdict assign_codec(std::string& target, const node& value) {
   const auto* text = value.as_string();
   if (text == nullptr || !is_codec_name(text->get())) return Verdict::kRefused;
-  config.memory.codec = text->get();
+  target = text->get();
   return Verdict::kTaken;
 }
 
@@ -278,11 +278,10 @@ constexpr std::array<ConfigKey, 39> kKeys = {{
     {"placement.prefill", kOneWorker,
      [](Config& c, const node& v) { return assign_placement(c.placement.prefill, v, false); }},
 
-    {"memory.codec", kCodecs, assign_codec},
-    {"memory.storage_codec", "\"none\"",
-     [](Config& c, const node& v) {
-       return assign_choice(c.memory.storage_codec, v, {"none"}, {"q8"});
-     }},
+    {"memory.codec", kCodecs,
+     [](Config& c, const node& v) { return assign_codec(c.memory.codec, v); }},
+    {"memory.storage_codec", kCodecs,
+     [](Config& c, const node& v) { return assign_codec(c.memory.storage_codec, v); }},
     {"memory.swap_directory", "the path of a directory", assign_swap_directory},
     {"memory.swap_file_max", kSize,
      [](Config& c, const node& v) { return assign_size(c.memory.swap_file_max, v); }},

@@ -49,7 +49,7 @@ void spend(std::uint64_t& budget, std::uint64_t bytes) {
 PlannerMoves::PlannerMoves(const PlannerInput& input, const PlannerOptions& options)
     : memory_free_(input.memory_swap_free),
       storage_free_(input.storage_free),
-      memory_path_(!options.lossless_only) {
+      memory_path_(!options.memory_closed) {
   items_.reserve(input.units.size());
   for (const PlannedUnit& unit : input.units) {
     items_.push_back(
@@ -114,9 +114,11 @@ void PlannerMoves::compress_chunk(EvictionStage stage) {
 
 void PlannerMoves::store_chunk(EvictionStage stage) {
   Item& item = take_chunk();
-  if (!item.unit->stored_clean) spend(storage_free_, item.unit->bytes);
+  const bool written = !item.unit->stored_clean;
+  if (written) spend(storage_free_, item.unit->bytes_when_stored());
   owed_.add(item.times, form_when_stored(item));
   add_step(item, UnitPlace::kStored, stage, item.unit->bytes);
+  plan_.steps.back().encoded = written && item.unit->stored_bytes > 0;
 }
 
 void PlannerMoves::drop_weights(EvictionStage stage) {

@@ -41,7 +41,7 @@ class PlannerMoves {
     return fits_memory(chunk, memory_free_);
   }
   [[nodiscard]] bool fits_storage(const Item& chunk) const {
-    return chunk.unit->stored_clean || chunk.unit->bytes <= storage_free_;
+    return chunk.unit->stored_clean || chunk.unit->bytes_when_stored() <= storage_free_;
   }
   // What sending a resident chunk to storage makes of it: a clean copy decides.
   [[nodiscard]] static RestoreForm form_when_stored(const Item& chunk) {

@@ -10,7 +10,7 @@ bool FourStages::next_step() {
   if (moves_.chunks_left()) {
     const Item& chunk = moves_.next_chunk();
     // T chunks are kept for pairing with the weights, which only the memory path can do.
-    const bool memory_closed = options_.lossless_only || options_.paths == EvictionPaths::kStorage;
+    const bool memory_closed = options_.memory_closed || options_.paths == EvictionPaths::kStorage;
     const Picoseconds threshold = memory_closed ? 0 : moves_.weights_read_time();
     if (moves_.chunks_decode_time() > threshold) {
       if (balance_chunk(chunk, EvictionStage::kKvOnly)) return true;

@@ -24,7 +24,7 @@ actors::ModelDescription tiny_model() {
 
 TEST_CASE("every unit once, the last chunk's encoded form by its tokens") {
   const auto model = tiny_model();
-  const PlannerInput input = resident_input(model, 600, 1000);
+  const PlannerInput input = resident_input(model, 600, 1000, 0);
   std::set<actors::UnitId> seen;
   std::uint64_t bytes = 0;
   for (const PlannedUnit& unit : input.units) {
@@ -40,8 +40,8 @@ TEST_CASE("every unit once, the last chunk's encoded form by its tokens") {
 }
 
 TEST_CASE("a context that ends with a chunk, and none") {
-  CHECK(resident_input(tiny_model(), 512, 1000).units.size() == 3 + 3 * 2 + 1);
-  CHECK(resident_input(tiny_model(), 0, 1000).units.size() == 4);
+  CHECK(resident_input(tiny_model(), 512, 1000, 0).units.size() == 3 + 3 * 2 + 1);
+  CHECK(resident_input(tiny_model(), 0, 1000, 0).units.size() == 4);
 }
 
 TEST_CASE("chunks behind a window are no units") {
@@ -49,7 +49,7 @@ TEST_CASE("chunks behind a window are no units") {
   model.layer[0].window = 300;
   model.layer[2].window = 10;
   // The token at 1000 sees from 701 on (chunk 2), from 0 on, and from 991 on (chunk 3).
-  CHECK(resident_input(model, 1000, 1000).units.size() == 3 + (2 + 4 + 1) + 1);
+  CHECK(resident_input(model, 1000, 1000, 0).units.size() == 3 + (2 + 4 + 1) + 1);
   // What is no unit for the plan lies there all the same where it is not freed: the last layer's
   // three chunks, then the first one's two.
   const auto unseen = unseen_chunks(model, 1000);

@@ -57,7 +57,7 @@ bool exhausted(const PlannerInput& input, const PlannerOptions& options) {
   if (chunk == nullptr) return true;
   const bool storage = chunk->stored_clean || chunk->bytes <= input.storage_free;
   const bool memory =
-      !options.lossless_only &&
+      !options.memory_closed &&
       (chunk->compressed_clean || (chunk->compressed_bytes < chunk->bytes &&
                                    chunk->compressed_bytes <= input.memory_swap_free));
   return !storage && !memory;

@@ -57,7 +57,7 @@ PlannerOptions pick_options(const InstanceKind& kind, std::mt19937_64& random) {
   options.cpu_price = random() % 2 == 0 ? 0 : static_cast<double>(random() % 200) / 100;
   if (kind.any_paths) {
     options.paths = static_cast<EvictionPaths>(random() % 3);
-    options.lossless_only = random() % 5 == 0;
+    options.memory_closed = random() % 5 == 0;
   }
   return options;
 }
