@@ -70,6 +70,7 @@ struct Config {
     std::string file;
     double read_bytes_per_s = 0;  // 0: measured
     double decode_bytes_per_s = 0;
+    double storage_decode_bytes_per_s = 0;  // of memory.storage_codec, where it is another codec
     double allocate_bytes_per_s = 0;
     double prefill_tokens_per_s = 0;
   } profile;

@@ -260,7 +260,7 @@ constexpr std::string_view kSize = "a size such as \"512MiB\", or bytes";
 constexpr std::string_view kThroughput =
     "bytes per second, or a rate such as \"2.5GiB/s\"; 0: measured";
 
-constexpr std::array<ConfigKey, 39> kKeys = {{
+constexpr std::array<ConfigKey, 40> kKeys = {{
     {"placement.storage_reader", kOneWorker,
      [](Config& c, const node& v) {
        return assign_placement(c.placement.storage_reader, v, false);
@@ -340,6 +340,10 @@ constexpr std::array<ConfigKey, 39> kKeys = {{
      [](Config& c, const node& v) { return assign_throughput(c.profile.read_bytes_per_s, v); }},
     {"profile.decode_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.decode_bytes_per_s, v); }},
+    {"profile.storage_decode_bytes_per_s", kThroughput,
+     [](Config& c, const node& v) {
+       return assign_throughput(c.profile.storage_decode_bytes_per_s, v);
+     }},
     {"profile.allocate_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.allocate_bytes_per_s, v); }},
     {"profile.prefill_tokens_per_s", "a number from 0",

@@ -129,7 +129,8 @@ bool profile_given(const Config& config) {
 
 StageRates given_rates(const Config& config) {
   return {config.profile.read_bytes_per_s, config.profile.read_bytes_per_s,
-          config.profile.decode_bytes_per_s, config.profile.allocate_bytes_per_s, 0};
+          config.profile.decode_bytes_per_s, config.profile.allocate_bytes_per_s,
+          config.profile.storage_decode_bytes_per_s};
 }
 
 std::string prefill_key(const actors::ModelDescription& model) {
@@ -143,6 +144,7 @@ RestoreProfile planner_profile(const Config& config, Profile profile,
   if (given.swap_read > 0) profile.alone.swap_read = given.swap_read;
   if (given.decode > 0) profile.alone.decode = given.decode;
   if (given.allocate > 0) profile.alone.allocate = given.allocate;
+  if (given.storage_decode > 0) profile.alone.storage_decode = given.storage_decode;
   RestoreProfile planned = restore_profile(profile);
   planned.prefill_tokens_per_s = config.profile.prefill_tokens_per_s;
   if (planned.prefill_tokens_per_s <= 0 && model != nullptr) {

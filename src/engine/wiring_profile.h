@@ -33,8 +33,8 @@ struct ObtainedProfile {
 
 // Whether the configuration gives every figure the policy needs.
 [[nodiscard]] bool profile_given(const Config& config);
-// The configuration's figures; 0 where it gives none. Its figure for decoding is memory.codec's;
-// where nothing is measured it stands in for the codec for storage too.
+// The configuration's figures; 0 where it gives none. Where nothing is measured, the figure for
+// decoding stands in for that of the codec for storage.
 [[nodiscard]] StageRates given_rates(const Config& config);
 // What the planner is to have: measured figures, the configuration's in their place. `model` may be
 // null: prefill is then not known.

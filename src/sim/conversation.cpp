@@ -88,8 +88,8 @@ class Conversation {
     std::mt19937_64 windows(seed ^ 0x51D3);
     if (windows() % 2 == 0) model.window = static_cast<std::uint32_t>(1 + windows() % 30);
     engine.free_out_of_window = windows() % 4 != 0;
-    std::mt19937_64 stored(seed ^ 0x570CED);
-    machine.storage_codec = stored() % 2 == 0;
+    std::mt19937_64 stored(seed ^ 0x570ED);
+    machine.storage_codec = stored() % 2 == 1;
     machine.stored_share = stored() % 3 == 0 ? 0.9 : 0.2;
     constexpr double kStoredRates[] = {5e7, 1e9, 2e10};
     machine.storage_decode_bytes_per_s = kStoredRates[stored() % std::size(kStoredRates)];

@@ -58,3 +58,20 @@ TEST_CASE("chunks behind a window are no units") {
   CHECK(unseen.back() == actors::kv_unit(kPlannedContext, 0, 1));
   CHECK(unseen_chunks(tiny_model(), 1000).empty());
 }
+
+TEST_CASE("chunks have the size that the codec for storage leaves, where it leaves less") {
+  const actors::ModelDescription model = tiny_model();
+  const std::uint64_t stored = model.chunk_bytes() / 4;
+  const PlannerInput input = resident_input(model, 600, 1000, stored);
+  for (const PlannedUnit& unit : input.units) {
+    if (unit.unit.kind != actors::UnitKind::kKv) continue;
+    const std::uint64_t tokens = unit.unit.chunk < 2 ? model.chunk_tokens : 600 % 256;
+    CHECK(unit.stored_bytes == stored * tokens / model.chunk_tokens);
+    CHECK(unit.bytes_when_stored() == unit.stored_bytes);
+  }
+  for (const std::uint64_t none :
+       {std::uint64_t{0}, model.chunk_bytes(), model.chunk_bytes() + 32}) {
+    CHECK(planned_stored_bytes(model, none, 256) == 0);
+  }
+  CHECK(planned_stored_bytes(model, 1, 1) == 1);
+}

@@ -94,6 +94,42 @@ TEST_CASE("a full swap file leaves the memory path and the weights") {
   });
 }
 
+TEST_CASE("a codec for storage alone: all chunks go to the file encoded, and owe both") {
+  PlannerInput input = model({});
+  for (PlannedUnit& unit : input.units) {
+    if (unit.unit.kind == actors::UnitKind::kKv) unit.stored_bytes = kMiB / 4;
+  }
+  input.storage_free = 5 * kMiB;  // twenty of 32 chunks, as they are in the file
+  input.profile.storage_decode_bytes_per_s = 1e9;
+  for (const EvictionOrder order : {EvictionOrder::kBackwardOut, EvictionOrder::kOptimal}) {
+    PlannerOptions options;
+    options.order = order;
+    options.memory_closed = true;
+    const EvictionPlan plan = make_planner(options)->plan(input, held_bytes(input));
+    const PlannerInput after = apply(input, plan);
+    CHECK(counts(after) == std::map<UnitPlace, int>{{UnitPlace::kResident, 12},
+                                                    {UnitPlace::kStored, 20},
+                                                    {UnitPlace::kDropped, 5}});
+    CHECK(after.storage_free == 0);
+    for (const EvictionStep& step : plan.steps) {
+      CHECK(step.encoded == (step.to == UnitPlace::kStored));
+    }
+    CHECK(plan.restore_memory_s == Approx(20.0 * kMiB / 1e9));
+    const double read = 5.0 * kMiB / input.profile.swap_read_bytes_per_s +
+                        24.0 * kMiB / input.profile.model_read_bytes_per_s;
+    CHECK(plan.restore_storage_s == Approx(read));
+    // What is there already is not written again.
+    PlannerInput again = after;
+    for (PlannedUnit& unit : again.units) {
+      unit.stored_clean = unit.place == UnitPlace::kStored;
+      unit.place = UnitPlace::kResident;
+    }
+    for (const EvictionStep& step : make_planner(options)->plan(again, held_bytes(again)).steps) {
+      CHECK_FALSE(step.encoded);
+    }
+  }
+}
+
 TEST_CASE("a codec that saves nothing is not used") {
   with_both_rules([](const EvictionPlanner& planner) {
     Sizes sizes;
