@@ -31,7 +31,7 @@ struct Config {
 
   struct Memory {
     std::string codec = "q8";            // in-memory swap
-    std::string storage_codec = "none";  // chunks written to the swap file by the first two stages
+    std::string storage_codec = "none";  // chunks that go straight to the swap file; none: raw
     std::string swap_directory = "/var/tmp";
     std::uint64_t swap_file_max = std::uint64_t{8} << 30;  // bytes
     // What compressed chunks may take: a share of the KV cache, or bytes where not 0.

@@ -214,12 +214,12 @@ bool Evicting::take_steps(const EvictionPlan& plan) {
     } else if (in_one_go(step) && record.compressed) {
       free_of_work_.push_back(step.unit);
       to_write_.push_back({step.unit, UnitPlace::kCompressed, UnitPlace::kStored, step.stage, 0});
+    } else if (step.encoded) {
+      to_encode_.push_back(step);
     } else if (step.to == UnitPlace::kCompressed || in_one_go(step)) {
       // In one go: encoded now, and the encoded form written as soon as it is there.
       if (in_one_go(step)) write_encoded_.insert(step.unit);
       to_compress_.push_back(step.unit);
-    } else if (step.encoded) {
-      to_encode_.push_back(step.unit);
     } else {
       to_write_.push_back(step);
     }
@@ -237,7 +237,7 @@ bool Evicting::late() const noexcept {
 void Evicting::drop_what_is_late() {
   std::set<std::uint32_t> late;
   for (const UnitId unit : to_compress_) late.insert(unit.context);
-  for (const UnitId unit : to_encode_) late.insert(unit.context);
+  for (const EvictionStep& step : to_encode_) late.insert(step.unit.context);
   for (const EvictionStep& step : to_write_) late.insert(step.unit.context);
   to_compress_.clear();
   to_encode_.clear();
@@ -262,9 +262,9 @@ std::size_t Evicting::compress_window() const noexcept {
 void Evicting::launch() {
   // First, because the disk is what the compressors do not keep waiting for long.
   while (!room_first_ && !to_encode_.empty() && !staging_is_full()) {
-    const UnitId unit = to_encode_.front();
+    const EvictionStep step = to_encode_.front();
     to_encode_.pop_front();
-    launch_encode(unit, stored_sizes_->likely_bytes(tokens_of(unit)));
+    launch_encode(step, stored_sizes_->likely_bytes(tokens_of(step.unit)));
   }
   // Memory that is still to be given back counts: the swap must not grow ahead of it.
   while (!room_first_ && !to_compress_.empty() &&

@@ -51,6 +51,12 @@ class Evicting {
   // many as make up half a segment of the in-memory swap once encoded.
   static constexpr std::uint64_t kEncodedOnWay = actors::kSegmentBytes / 2;
 
+  // A chunk being encoded for the file.
+  struct Encoding {
+    EvictionStep step;
+    actors::StagingLease staging;
+  };
+
   [[nodiscard]] std::uint64_t freed() const noexcept;
   [[nodiscard]] bool make_plan();
   [[nodiscard]] PlannerInput planner_input() const;
@@ -68,9 +74,8 @@ class Evicting {
   [[nodiscard]] std::uint32_t tokens_of(actors::UnitId unit) const;
   void launch_compress(actors::UnitId unit, std::uint64_t room);
   [[nodiscard]] bool staging_is_full() const noexcept;
-  void launch_encode(actors::UnitId unit, std::uint64_t room);
-  void write_raw(actors::UnitId unit);
-  void write_staged(const actors::ChunkCompressed& message, actors::StagingLease staging);
+  void launch_encode(const EvictionStep& step, std::uint64_t room);
+  void write_staged(const actors::ChunkCompressed& message, Encoding encoding);
   void launch_write(const EvictionStep& step);
   [[nodiscard]] bool take_slot(StoredForm& form, actors::UnitId unit);
   void send_write(actors::WriteChunk message);
@@ -93,13 +98,13 @@ class Evicting {
   bool memory_closed_ = false;
   bool storage_closed_ = false;
   std::deque<actors::UnitId> to_compress_;
-  std::deque<actors::UnitId> to_encode_;  // for the file
+  std::deque<EvictionStep> to_encode_;  // for the file
   std::deque<EvictionStep> to_write_;
   std::set<actors::UnitId> write_encoded_;    // once they are compressed
   std::vector<actors::UnitId> free_of_work_;  // of the plan: they go at once
   std::vector<actors::UnitId> gone_;          // safe elsewhere, to be released together
   std::map<actors::UnitId, MemorySwap::Slot> compressing_;
-  std::map<actors::UnitId, actors::StagingLease> encoding_;
+  std::map<actors::UnitId, Encoding> encoding_;
   std::map<actors::UnitId, StoredForm> writing_;
   std::size_t staged_ = 0;  // chunks that have staging, being encoded or written
   std::size_t next_compressor_ = 0;

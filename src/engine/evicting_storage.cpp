@@ -37,38 +37,42 @@ bool Evicting::staging_is_full() const noexcept {
   return staged_ >= std::clamp<std::size_t>(fits, std::min(least, kStagedMax), kStagedMax);
 }
 
-void Evicting::launch_encode(UnitId unit, std::uint64_t room) {
+void Evicting::launch_encode(const EvictionStep& step, std::uint64_t room) {
+  const UnitId unit = step.unit;
   if (storage_closed_) {
     state_.residency[unit].moving = false;
     return;
   }
   actors::StagingLease staging = staging_.try_acquire(room);
-  if (staging == nullptr) return write_raw(unit);
-  actors::CompressChunk message{unit, tokens_of(unit), *staging, CodecTier::kStorage};
-  encoding_.emplace(unit, std::move(staging));
+  if (staging == nullptr) {
+    to_write_.push_back(step);  // as it lies
+    return;
+  }
+  const actors::CompressChunk message{unit, tokens_of(unit), *staging, CodecTier::kStorage};
+  encoding_.emplace(unit, Encoding{step, std::move(staging)});
   ++staged_;
-  state_.ports.compress[next_compressor_++ % state_.ports.compress.size()].send(std::move(message));
+  state_.ports.compress[next_compressor_++ % state_.ports.compress.size()].send(message);
 }
 
-void Evicting::write_raw(UnitId unit) {
-  to_write_.push_back({unit, UnitPlace::kResident, UnitPlace::kStored, EvictionStage::kKvOnly, 0});
-}
-
-void Evicting::write_staged(const actors::ChunkCompressed& message, actors::StagingLease staging) {
+void Evicting::write_staged(const actors::ChunkCompressed& message, Encoding encoding) {
   const UnitId unit = message.unit;
   const std::uint32_t tokens = tokens_of(unit);
+  actors::StagingLease staging = std::move(encoding.staging);
   if (message.error.code != ErrorCode::kOk) {
     --staged_;
     const std::uint64_t bound = stored_sizes_->bound(tokens);
     const bool larger = staging->size() < bound;
     staging.reset();
-    return larger ? launch_encode(unit, bound) : write_raw(unit);
+    if (larger) return launch_encode(encoding.step, bound);
+    to_write_.push_back(encoding.step);  // as it lies
+    return;
   }
   count_encoded(message, *stored_sizes_);
   report_.storage_bytes_encoded += state_.model.chunk_bytes();
   StoredForm form;
   form.encoded = true;
   form.tier = CodecTier::kStorage;
+  form.stage = encoding.step.stage;
   form.token_count = tokens;
   form.bytes = message.encoded_bytes;
   if (!take_slot(form, unit)) {
@@ -88,6 +92,7 @@ void Evicting::launch_write(const EvictionStep& step) {
   const UnitRecord& record = state_.residency[step.unit];
   const Context& context = state_.cache.contexts().at(step.unit.context);
   StoredForm form;
+  form.stage = step.stage;
   form.encoded = step.from == UnitPlace::kCompressed && record.compressed.has_value();
   form.token_count = form.encoded ? record.compressed->token_count
                                   : context.tokens_in_chunk(step.unit.chunk, state_.chunk_tokens());

@@ -54,7 +54,8 @@ struct PlannedUnit {
   bool stored_clean = false;
   bool compressed_clean = false;
   bool stored_compressed =
-      false;  // the stored form (working or clean) came from the in-memory swap
+      false;                 // the stored form (working or clean) came from the in-memory swap
+  bool stored_last = false;  // the last stage (CompKV) stored it
   // What the codec for storage makes of it (bound or running mean if not yet); 0: it is, or will
   // be, stored as in a shared buffer.
   std::uint64_t stored_bytes = 0;
@@ -86,7 +87,8 @@ enum class EvictionStage : std::uint8_t { kRecompute, kKvOnly, kKvAndW, kWOnly, 
 
 // One unit's move. A step of stage kCompKv leaves the chunk in the swap file in its encoded form;
 // from kResident it means that encoding and writing happen in one go (the plan would compress the
-// chunk and then need that room too). Moves for which a clean copy exists need no work.
+// chunk and then need that room too), by the codec of either place. Moves for which a clean copy
+// exists need no work.
 struct EvictionStep {
   actors::UnitId unit;
   UnitPlace from = UnitPlace::kResident;

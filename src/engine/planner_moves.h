@@ -48,6 +48,16 @@ class PlannerMoves {
     return chunk.unit->stored_clean ? stored_form(chunk) : RestoreForm::kStorage;
   }
 
+  // What moving a chunk from the in-memory swap to storage makes of it, and what it then takes
+  // there. One that is still resident when the plan is made may be encoded for storage instead,
+  // where both paths, which owe `others` beside it, then end sooner, or where only that fits.
+  struct Moved {
+    RestoreForm form = RestoreForm::kStorageCompressed;
+    std::uint64_t grows = 0;
+  };
+  [[nodiscard]] static Moved when_moved(const Item& chunk, const PathTimes& others,
+                                        std::uint64_t storage_free);
+
   void compress_chunk(EvictionStage stage);
   void store_chunk(EvictionStage stage);
   void drop_weights(EvictionStage stage);

@@ -74,7 +74,7 @@ ShortestTime::Filling ShortestTime::fill(Picoseconds time, Head head) const {
 
 // Compressed chunks on to storage, those compressed earlier and those of this filling merged in
 // leaving order. What they owe the memory path stays (a clean raw copy owes it less), or is more
-// where a clean copy takes longer to decode.
+// where the file's form takes longer to decode.
 void ShortestTime::fill_encoded(Picoseconds time, Filling& filling, PathTimes& owed,
                                 std::uint64_t& storage_free) const {
   const std::vector<std::size_t>& chunks = moves_.chunks();
@@ -86,16 +86,17 @@ void ShortestTime::fill_encoded(Picoseconds time, Filling& filling, PathTimes& o
     if (!has_earlier && !has_mine) return;
     const bool take_mine = has_mine && (!has_earlier || chunks[mine] < *earlier);
     const PlannerMoves::Item& chunk = moves_.item(take_mine ? chunks[mine] : *earlier);
+    PathTimes others = owed;
+    others.add(chunk.times, RestoreForm::kMemory, -1);
+    const PlannerMoves::Moved moved = PlannerMoves::when_moved(chunk, others, storage_free);
     PathTimes adds;
-    adds.add(chunk.times, chunk.unit->stored_clean ? PlannerMoves::form_when_stored(chunk)
-                                                   : RestoreForm::kStorageCompressed);
-    const std::uint64_t grows = chunk.unit->stored_clean ? 0 : chunk.unit->compressed_bytes;
+    adds.add(chunk.times, moved.form);
     const Picoseconds longer = std::max<Picoseconds>(0, adds.memory - chunk.times.decode_priced);
-    if (grows > storage_free || owed.storage + adds.storage > time) return;
+    if (moved.grows > storage_free || owed.storage + adds.storage > time) return;
     if (longer > 0 && owed.memory + longer > time) return;
     owed.storage += adds.storage;
     owed.memory += longer;
-    storage_free -= grows;
+    storage_free -= moved.grows;
     filling.freed += chunk.unit->compressed_bytes;
     ++filling.encoded;
     if (take_mine) {

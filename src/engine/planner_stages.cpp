@@ -52,15 +52,15 @@ bool FourStages::balance_chunk(const Item& chunk, EvictionStage stage) {
   return true;
 }
 
-// Decided as if a kept encoded form in the swap file were not there: it came from CompKV, whose
-// chunks were compressed first, and a second identical Evict shall find the same way.
+// Decided as if what CompKV left in the swap file were not there: its chunks were compressed first,
+// and a second identical Evict shall find the same way.
 bool FourStages::prefers_memory(const Item& chunk) const {
   PathTimes memory = moves_.owed();
   memory.add(chunk.times, RestoreForm::kMemory);
   PathTimes storage = moves_.owed();
   storage.add(chunk.times, RestoreForm::kStorage);
   const PlannedUnit& unit = *chunk.unit;
-  const bool stored_clean = unit.stored_clean && !unit.stored_compressed;
+  const bool stored_clean = unit.stored_clean && !unit.stored_compressed && !unit.stored_last;
   if (unit.compressed_clean != stored_clean) {  // a copy that costs nothing, if balance bears it
     const PathTimes& clean = unit.compressed_clean ? memory : storage;
     const Picoseconds bearable = std::max(chunk.times.decode_priced, chunk.times.read);

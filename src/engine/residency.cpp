@@ -154,6 +154,7 @@ PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encode
                                                              : encoded_bytes * tokens / whole;
       planned.compressed_clean = record.compressed.has_value();
       planned.stored_clean = record.stored.has_value();
+      planned.stored_last = record.stored && record.stored->stage == EvictionStage::kCompKv;
     }
     planned.place = record.resident     ? UnitPlace::kResident
                     : record.compressed ? UnitPlace::kCompressed

@@ -32,6 +32,7 @@ struct StoredForm {
   std::uint32_t token_count = 0;
   bool encoded = false;
   actors::CodecTier tier = actors::CodecTier::kMemory;
+  EvictionStage stage = EvictionStage::kKvOnly;  // that sent it there
 };
 
 // A chunk has one form at most beside its buffer: one that is there is not made again, neither here

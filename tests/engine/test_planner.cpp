@@ -293,6 +293,7 @@ TEST_CASE("with weights longer than chunks, KVandW is balanced to the weight uni
 }
 
 TEST_CASE("a plan in two parts is the plan made at once") {
+  int encoded_at_once = 0;
   for (std::uint64_t seed = 1; seed <= kInstances; ++seed) {
     std::mt19937_64 random(seed);
     const Instance instance = make_instance({}, random);
@@ -306,6 +307,14 @@ TEST_CASE("a plan in two parts is the plan made at once") {
     // What the first part freed too much counts: from there on the steps must be the same ones.
     const EvictionPlan whole = planner->plan(instance.input, first.freed_bytes + second_asked);
     const PlannerInput at_once = apply(instance.input, whole);
+    // A chunk that the first part compressed goes to the file as it is; at once it may be encoded
+    // for storage.
+    if (std::ranges::any_of(whole.steps, [](const EvictionStep& step) {
+          return step.encoded && step.stage == EvictionStage::kCompKv;
+        })) {
+      ++encoded_at_once;
+      continue;
+    }
     REQUIRE_SEED(places(in_parts) == places(at_once));
     REQUIRE_SEED(first.freed_bytes + second.freed_bytes == whole.freed_bytes);
     REQUIRE_SEED(in_parts.storage_free == at_once.storage_free);
@@ -313,6 +322,8 @@ TEST_CASE("a plan in two parts is the plan made at once") {
     REQUIRE_SEED(std::fabs(second.restore_storage_s - whole.restore_storage_s) < 1e-6);
     REQUIRE_SEED(std::fabs(second.restore_memory_s - whole.restore_memory_s) < 1e-6);
   }
+  CHECK(encoded_at_once > 1'000);
+  CHECK(encoded_at_once < kInstances / 4);
 }
 
 TEST_CASE("evicting everything leaves nothing resident or compressed") {
@@ -337,7 +348,12 @@ TEST_CASE("a second identical cycle writes and encodes nothing where copies were
     Instance instance = make_instance({true, false, true}, random);
     const auto planner = make_planner(instance.options);
     const std::uint64_t asked = random() % (instance.held_bytes + 1);
-    PlannerInput again = apply(instance.input, planner->plan(instance.input, asked));
+    const EvictionPlan first = planner->plan(instance.input, asked);
+    std::set<actors::UnitId> moved;
+    for (const EvictionStep& step : first.steps) {
+      if (step.stage == EvictionStage::kCompKv) moved.insert(step.unit);
+    }
+    PlannerInput again = apply(instance.input, first);
     const bool keep_compressed = random() % 2 == 0;
     for (PlannedUnit& unit : again.units) {
       if (is_kv(unit.unit) && unit.place == UnitPlace::kStored) unit.stored_clean = true;
@@ -350,7 +366,7 @@ TEST_CASE("a second identical cycle writes and encodes nothing where copies were
       if (step.to == UnitPlace::kStored) REQUIRE_SEED(unit.stored_clean);
       // A chunk whose encoded form went on to the swap file has none in memory to reuse: it is
       // encoded again where the request is met before CompKV comes to it.
-      if (step.to == UnitPlace::kCompressed && keep_compressed && !unit.stored_compressed) {
+      if (step.to == UnitPlace::kCompressed && keep_compressed && !moved.contains(step.unit)) {
         REQUIRE_SEED(unit.compressed_clean);
       }
     }

@@ -1,6 +1,7 @@
 // Models of any shape, and budgets that are spent: what a plan does where the ordinary course ends.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "engine/planner.h"
 #include "planner_instances.h"
@@ -128,6 +129,38 @@ TEST_CASE("a codec for storage alone: all chunks go to the file encoded, and owe
       CHECK_FALSE(step.encoded);
     }
   }
+}
+
+TEST_CASE("at the end resident chunks go to the file in the form that comes back sooner") {
+  with_both_rules([](const EvictionPlanner& planner) {
+    PlannerInput input = model({});
+    for (PlannedUnit& unit : input.units) {
+      if (unit.unit.kind == actors::UnitKind::kKv) unit.stored_bytes = kMiB / 8;
+    }
+    const auto encoded_by_storage = [&] {
+      std::pair<int, int> counted{0, 0};  // of those that go to the file
+      for (const EvictionStep& step : planner.plan(input, held_bytes(input)).steps) {
+        if (step.to != UnitPlace::kStored) continue;
+        (step.encoded ? counted.first : counted.second) += 1;
+      }
+      return counted;
+    };
+    input.profile.storage_decode_bytes_per_s = 1e10;
+    CHECK(encoded_by_storage() == std::pair(32, 0));
+    input.profile.storage_decode_bytes_per_s = 1e7;  // longer than all that is read
+    CHECK(encoded_by_storage() == std::pair(0, 32));
+    input.storage_free = 4 * kMiB;  // 32 of the small ones, 8 of the others
+    CHECK(encoded_by_storage().first > 0);
+    CHECK(counts(after_all(planner, input))[UnitPlace::kStored] > 8);
+
+    // What is in memory already stays as it is.
+    input.storage_free = ~0ULL;
+    input.profile.storage_decode_bytes_per_s = 1e10;
+    for (PlannedUnit& unit : input.units) {
+      if (unit.unit.kind == actors::UnitKind::kKv) unit.place = UnitPlace::kCompressed;
+    }
+    CHECK(encoded_by_storage() == std::pair(0, 32));
+  });
 }
 
 TEST_CASE("a codec that saves nothing is not used") {

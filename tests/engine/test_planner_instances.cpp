@@ -141,10 +141,12 @@ PlannerInput apply(const PlannerInput& input, const EvictionPlan& plan) {
     if (step.to == UnitPlace::kStored) {
       const bool moved = step.stage == EvictionStage::kCompKv;
       if (!unit->stored_clean) {
+        const bool as_in_memory = moved && !step.encoded;
         if (storage_limited) {
-          after.storage_free -= moved ? unit->compressed_bytes : unit->bytes_when_stored();
+          after.storage_free -= as_in_memory ? unit->compressed_bytes : unit->bytes_when_stored();
         }
-        unit->stored_compressed = moved;
+        unit->stored_compressed = as_in_memory;
+        unit->stored_last = moved;
       }
       if (moved && encoded_in_memory && memory_limited) {
         after.memory_swap_free += unit->compressed_bytes;
