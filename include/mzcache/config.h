@@ -31,7 +31,7 @@ struct Config {
 
   struct Memory {
     std::string codec = "q8";            // in-memory swap
-    std::string storage_codec = "none";  // chunks written to the swap file by the first two stages
+    std::string storage_codec = "none";  // chunks that go straight to the swap file; none: raw
     std::string swap_directory = "/var/tmp";
     std::uint64_t swap_file_max = std::uint64_t{8} << 30;  // bytes
     // What compressed chunks may take: a share of the KV cache, or bytes where not 0.
@@ -70,6 +70,7 @@ struct Config {
     std::string file;
     double read_bytes_per_s = 0;  // 0: measured
     double decode_bytes_per_s = 0;
+    double storage_decode_bytes_per_s = 0;  // of memory.storage_codec, where it is another codec
     double allocate_bytes_per_s = 0;
     double prefill_tokens_per_s = 0;
   } profile;

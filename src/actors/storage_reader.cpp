@@ -36,6 +36,7 @@ struct StorageReader::Read {
   UnitId unit;
   std::optional<std::uint64_t> checksum;
   std::uint32_t token_count = 0;
+  CodecTier tier = CodecTier::kMemory;
   std::uint64_t encoded_bytes = 0;  // 0: raw, into the unit
   std::uint64_t encoded_offset = 0;
   // … or rows.
@@ -72,6 +73,7 @@ void StorageReader::on(ReadUnit&& message) noexcept {
     const auto& encoded = std::get<EncodedFileOrigin>(message.origin);
     read->checksum = encoded.checksum;
     read->token_count = encoded.token_count;
+    read->tier = encoded.tier;
     read->encoded_bytes = encoded.range.bytes;
     read->encoded_offset = encoded.range.file_offset;
   }
@@ -264,6 +266,7 @@ void StorageReader::finish_unit(Read& read) noexcept {
     decode.encoded = std::span<const std::byte>(*read.staging).first(read.encoded_bytes);
     decode.checksum = *read.checksum;
     decode.token_count = read.token_count;
+    decode.tier = read.tier;
     decode.staging = std::move(read.staging);
     decode.bytes_read = read.transfer.bytes();
     decode.read = take_busy(FileId::kSwap);

@@ -107,10 +107,10 @@ Verdict assign_choice(std::string& target, const node& value,
   return Verdict::kRefused;
 }
 
-Verdict assign_codec(Config& config, const node& value) {
+Verdict assign_codec(std::string& target, const node& value) {
   const auto* text = value.as_string();
   if (text == nullptr || !is_codec_name(text->get())) return Verdict::kRefused;
-  config.memory.codec = text->get();
+  target = text->get();
   return Verdict::kTaken;
 }
 
@@ -260,7 +260,7 @@ constexpr std::string_view kSize = "a size such as \"512MiB\", or bytes";
 constexpr std::string_view kThroughput =
     "bytes per second, or a rate such as \"2.5GiB/s\"; 0: measured";
 
-constexpr std::array<ConfigKey, 39> kKeys = {{
+constexpr std::array<ConfigKey, 40> kKeys = {{
     {"placement.storage_reader", kOneWorker,
      [](Config& c, const node& v) {
        return assign_placement(c.placement.storage_reader, v, false);
@@ -278,11 +278,10 @@ constexpr std::array<ConfigKey, 39> kKeys = {{
     {"placement.prefill", kOneWorker,
      [](Config& c, const node& v) { return assign_placement(c.placement.prefill, v, false); }},
 
-    {"memory.codec", kCodecs, assign_codec},
-    {"memory.storage_codec", "\"none\"",
-     [](Config& c, const node& v) {
-       return assign_choice(c.memory.storage_codec, v, {"none"}, {"q8"});
-     }},
+    {"memory.codec", kCodecs,
+     [](Config& c, const node& v) { return assign_codec(c.memory.codec, v); }},
+    {"memory.storage_codec", kCodecs,
+     [](Config& c, const node& v) { return assign_codec(c.memory.storage_codec, v); }},
     {"memory.swap_directory", "the path of a directory", assign_swap_directory},
     {"memory.swap_file_max", kSize,
      [](Config& c, const node& v) { return assign_size(c.memory.swap_file_max, v); }},
@@ -341,6 +340,10 @@ constexpr std::array<ConfigKey, 39> kKeys = {{
      [](Config& c, const node& v) { return assign_throughput(c.profile.read_bytes_per_s, v); }},
     {"profile.decode_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.decode_bytes_per_s, v); }},
+    {"profile.storage_decode_bytes_per_s", kThroughput,
+     [](Config& c, const node& v) {
+       return assign_throughput(c.profile.storage_decode_bytes_per_s, v);
+     }},
     {"profile.allocate_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.allocate_bytes_per_s, v); }},
     {"profile.prefill_tokens_per_s", "a number from 0",

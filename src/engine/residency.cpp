@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/plan_input.h"
+
 namespace mzcache::engine {
 
 using actors::Origin;
@@ -97,7 +99,8 @@ std::optional<Origin> Residency::origin(UnitId unit) const {
     const actors::FileRange range{actors::FileId::kSwap, record.stored->offset, 0,
                                   record.stored->bytes};
     if (record.stored->encoded) {
-      return actors::EncodedFileOrigin{range, record.stored->checksum, record.stored->token_count};
+      return actors::EncodedFileOrigin{range, record.stored->checksum, record.stored->token_count,
+                                       record.stored->tier};
     }
     return actors::FileOrigin{{range}, record.stored->checksum};
   }
@@ -125,7 +128,8 @@ bool Residency::kv_ready(std::uint32_t context, std::uint32_t layer, std::uint32
                      [](const UnitRecord& record) { return record.resident; });
 }
 
-PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encoded_bytes) const {
+PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encoded_bytes,
+                                      std::uint64_t stored_bytes) const {
   PlannerInput input;
   input.layers = model_.layers;
   input.storage_free = slots_.free_bytes();
@@ -139,13 +143,18 @@ PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encode
       if (!seen(unit, context.next_position())) return;  // never comes back
       const std::uint32_t tokens =
           std::max(1U, context.tokens_in_chunk(unit.chunk, model_.chunk_layout().tokens));
-      planned.stored_compressed = record.stored && record.stored->encoded;
-      planned.compressed_bytes = record.compressed ? record.compressed->slot.bytes
-                                 : planned.stored_compressed
-                                     ? record.stored->bytes
-                                     : encoded_bytes * tokens / model_.chunk_layout().tokens;
+      const std::uint32_t whole = model_.chunk_layout().tokens;
+      planned.stored_compressed = record.stored && record.stored->encoded &&
+                                  record.stored->tier == actors::CodecTier::kMemory;
+      planned.stored_bytes = record.stored && !planned.stored_compressed
+                                 ? (record.stored->encoded ? record.stored->bytes : 0)
+                                 : planned_stored_bytes(model_, stored_bytes, tokens);
+      planned.compressed_bytes = record.compressed           ? record.compressed->slot.bytes
+                                 : planned.stored_compressed ? record.stored->bytes
+                                                             : encoded_bytes * tokens / whole;
       planned.compressed_clean = record.compressed.has_value();
       planned.stored_clean = record.stored.has_value();
+      planned.stored_last = record.stored && record.stored->stage == EvictionStage::kCompKv;
     }
     planned.place = record.resident     ? UnitPlace::kResident
                     : record.compressed ? UnitPlace::kCompressed

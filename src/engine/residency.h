@@ -24,15 +24,20 @@ struct CompressedForm {
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
 };
-// A chunk in the swap file, raw or encoded.
+// A chunk in the swap file, raw or encoded by the codec of `tier`.
 struct StoredForm {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
   bool encoded = false;
+  actors::CodecTier tier = actors::CodecTier::kMemory;
+  EvictionStage stage = EvictionStage::kKvOnly;  // that sent it there
 };
 
+// A chunk has one form at most beside its buffer: one that is there is not made again, neither here
+// nor in the other place. So what a lossy codec made of it is also what the buffer holds after a
+// restore, whichever codec it was.
 struct UnitRecord {
   bool resident = false;  // memory and content are there
   bool moving = false;    // being restored or evicted right now
@@ -90,7 +95,9 @@ class Residency {
   [[nodiscard]] bool weights_ready(std::uint32_t layer) const;
   [[nodiscard]] bool kv_ready(std::uint32_t context, std::uint32_t layer,
                               std::uint32_t position) const;
-  [[nodiscard]] PlannerInput planner_input(const KvCache& cache, std::uint64_t encoded_bytes) const;
+  // Whole chunks take so many bytes once encoded; `stored_bytes` 0: no codec for storage.
+  [[nodiscard]] PlannerInput planner_input(const KvCache& cache, std::uint64_t encoded_bytes,
+                                           std::uint64_t stored_bytes) const;
   [[nodiscard]] StatusReport totals() const;
   // Resident units + segments of the in-memory swap.
   [[nodiscard]] std::uint64_t held_bytes() const { return resident_bytes() + swap_.held_bytes(); }

@@ -179,6 +179,8 @@ void Restoring::fill_held() {
 
 void Restoring::on(const actors::UnitReady& message) {
   UnitRecord& record = state_.residency[message.unit];
+  const bool read_encoded = !record.compressed && record.stored && record.stored->encoded &&
+                            record.stored->tier == actors::CodecTier::kStorage;
   record.moving = false;
   state_.residency.set_resident(message.unit, true);
   // A stored form stays: evicting the chunk again is then free. An encoded one takes memory, so it
@@ -194,6 +196,10 @@ void Restoring::on(const actors::UnitReady& message) {
     report_.swap_read_ms += to_ms(message.read);
   }
   report_.decode_ms += to_ms(message.decode);
+  if (read_encoded) {
+    report_.storage_bytes_decoded += message.bytes_decoded;
+    report_.storage_decode_ms += to_ms(message.decode);
+  }
   arrived(message.unit);
 }
 

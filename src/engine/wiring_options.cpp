@@ -60,7 +60,7 @@ PlannerOptions to_planner_options(const Config& config, const gpu::DeviceInfo& d
                       : device.cpu                 ? 1.0
                                                    : 0.0;
   options.cores = std::max(1U, device.compute_units);
-  options.lossless_only = config.memory.codec == "none";
+  options.memory_closed = config.memory.codec == "none";
   options.recompute = config.policy.recompute;
   return options;
 }

@@ -82,7 +82,7 @@ World::World(std::uint64_t seed, const ModelOptions& model, const MachineOptions
              const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
              engine::PlannerOptions policy)
     : World(seed, describe(model), machine, engine_options, workers, [&] {
-        policy.lossless_only = engine_options.lossless_only;
+        policy.memory_closed = engine_options.memory_closed;
         return engine::make_planner(policy);
       }()) {}
 
@@ -98,7 +98,9 @@ World::World(std::uint64_t seed, actors::ModelDescription model, const MachineOp
   disk->model_bytes = model_.file_bytes;
   if (machine_.content) disk->model_file = model_file(model_.file_bytes);
   memory_ = std::make_unique<SimMemory>(dispatcher_, model_, machine_, cores_);
-  codec_ = std::make_unique<SimCodec>(dispatcher_, machine_, cores_);
+  codec_ = std::make_unique<SimCodec>(dispatcher_, machine_, cores_, actors::CodecTier::kMemory);
+  storage_codec_ =
+      std::make_unique<SimCodec>(dispatcher_, machine_, cores_, actors::CodecTier::kStorage);
   reads_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
   writes_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
   compute_ = std::make_unique<SimCompute>(dispatcher_, *memory_, model_, machine_, cores_);
@@ -109,7 +111,15 @@ World::World(std::uint64_t seed, actors::ModelDescription model, const MachineOp
   }
   profile.decode_cpu_s_per_byte = machine_.decode_cpu_s_per_byte;
   profile.decode_bytes_per_s = machine_.decode_bytes_per_s;
-  state_ = std::make_unique<engine::EngineState>(model_, *memory_, *codec_, *planner_, profile,
+  actors::TierCodecs codecs{codec_.get(), nullptr};
+  if (machine_.storage_codec) {
+    codecs.storage = storage_codec_.get();
+    profile.storage_decode_bytes_per_s = machine_.storage_decode_bytes_per_s;
+    profile.storage_decode_cpu_s_per_byte = machine_.decode_cpu_s_per_byte *
+                                            machine_.decode_bytes_per_s /
+                                            machine_.storage_decode_bytes_per_s;
+  }
+  state_ = std::make_unique<engine::EngineState>(model_, *memory_, codecs, *planner_, profile,
                                                  dispatcher_.clock(), engine_options);
   state_->timer = &timer_;
   // Without the swap's addresses nothing can start; this is set-up, not part of the run.
@@ -188,6 +198,7 @@ std::string World::check_quiet() const {
     if (record.resident) resident += residency.unit_bytes(unit);
     compressed += record.compressed ? 1U : 0U;
     stored += record.stored ? 1U : 0U;
+    if (record.compressed && record.stored) wrong = "a chunk has two forms";
     if (unit.kind != actors::UnitKind::kKv) return;
     const engine::Context& context = state_->cache.contexts().at(unit.context);
     const bool seen = residency.seen(unit, context.next_position());

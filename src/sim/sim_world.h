@@ -25,6 +25,11 @@ struct MachineOptions {
   double allocate_bytes_per_s = 2e10;
   double decode_bytes_per_s = 6e9;
   double encode_bytes_per_s = 3e9;
+  // Whether there is a codec for storage, what it leaves of a row, and its rates.
+  bool storage_codec = false;
+  double stored_share = 0.2;
+  double storage_decode_bytes_per_s = 2e9;
+  double storage_encode_bytes_per_s = 1e9;
   actors::Nanoseconds layer_time{300'000};  // the device, per layer and slice
   // Where not 0, the device's time follows from the bytes it reads instead: weights, and the
   // context's KV in a layer, per second.
@@ -42,10 +47,11 @@ struct MachineOptions {
   double model_read_error = 0;
   double write_error = 0;  // EIO
   double short_transfer = 0;
-  double busy = 0;       // EAGAIN
-  double no_space = 0;   // growing the swap file fails
-  double no_memory = 0;  // populating fails
-  double bit_flip = 0;   // a read from the swap file returns different bytes
+  double busy = 0;          // EAGAIN
+  double no_space = 0;      // growing the swap file fails
+  double no_memory = 0;     // populating fails
+  double encode_error = 0;  // the codec for storage fails
+  double bit_flip = 0;      // a read from the swap file returns different bytes
 };
 
 // A model so small that thousands of conversations run in a second. Its answer depends on every
@@ -118,6 +124,7 @@ class World {
   SharedCores cores_{machine_.shared_cores};
   actors::KvShape shape_;
   std::unique_ptr<SimCodec> codec_;
+  std::unique_ptr<SimCodec> storage_codec_;
   std::unique_ptr<SimStorage> reads_;
   std::unique_ptr<SimStorage> writes_;
   std::unique_ptr<SimCompute> compute_;

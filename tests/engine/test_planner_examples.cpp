@@ -96,7 +96,7 @@ TEST_CASE("one path only, lossless, closed budgets") {
   storage.paths = EvictionPaths::kStorage;
   CHECK(plan_of(input, 10 * kMiB, storage) == "s0.5 s0.4 s0.3 s0.2 s0.1 s0.0 H W0");
   PlannerOptions lossless;
-  lossless.lossless_only = true;
+  lossless.memory_closed = true;
   CHECK(plan_of(input, 10 * kMiB, lossless) == "s0.5 s0.4 s0.3 s0.2 s0.1 s0.0 H W0");
   PlannerOptions memory;
   memory.paths = EvictionPaths::kMemory;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codec/registry.h"
 #include "commands/bench_rig.h"
 #include "commands/median.h"
 #include "engine/wiring_options.h"
@@ -61,6 +62,24 @@ sim::MachineModel machine_of(const Config& config, const gpu::DeviceInfo& device
   return machine;
 }
 
+// What the codec usually leaves of a chunk, and how fast it is. Encoding takes longer as decoding
+// does: nothing is measured of it, and no first token waits for it.
+void use_storage_codec(const Config& config, const actors::ModelDescription& model,
+                       const ProfileReport& profile, sim::MachineModel& machine) {
+  if (config.memory.storage_codec == "none") return;
+  sim::MachineOptions& options = machine.options;
+  const auto codec = value_or_throw(codec::make_codec(config.memory.storage_codec));
+  options.storage_codec = true;
+  options.stored_share =
+      static_cast<double>(codec->typical_bytes(model.chunk_layout(), model.chunk_tokens)) /
+      static_cast<double>(model.chunk_bytes());
+  const double rate = profile.storage_decode_bytes_per_s;
+  options.storage_decode_bytes_per_s =
+      rate > 0 ? rate / machine.workers.decompressors : options.decode_bytes_per_s;
+  options.storage_encode_bytes_per_s =
+      options.encode_bytes_per_s * options.storage_decode_bytes_per_s / options.decode_bytes_per_s;
+}
+
 Json parameters_of(const sim::MachineModel& machine) {
   const sim::MachineOptions& options = machine.options;
   return {{"name", machine.name},
@@ -75,6 +94,9 @@ Json parameters_of(const sim::MachineModel& machine) {
           {"decode_cpu_s_per_byte", options.decode_cpu_s_per_byte},
           {"device_weights_bytes_per_s", options.device_bytes_per_s},
           {"device_kv_bytes_per_s", options.device_kv_bytes_per_s},
+          {"stored_share", options.storage_codec ? options.stored_share : 1.0},
+          {"storage_decode_bytes_per_s",
+           options.storage_codec ? options.storage_decode_bytes_per_s : 0.0},
           {"shared_cores", options.shared_cores},
           {"cpu_price", machine.policy.cpu_price},
           {"allocators", machine.workers.allocators},
@@ -110,6 +132,7 @@ ThisMachine this_machine_with_file(const Config& config, const std::string& file
   ThisMachine made;
   made.model = rig.model();
   made.machine = machine_of(config, rig.device().info(), profile);
+  use_storage_codec(config, made.model, profile, made.machine);
   // The simulated device takes a time per byte of weights and per byte of KV. Two slices of the
   // size that will be asked give both.
   const double shallow = slice_s(rig, 0, prompt_tokens);
@@ -137,6 +160,7 @@ ThisMachine this_machine_with_shape(const Config& config, const actors::ModelDes
   ThisMachine made;
   made.model = model;
   made.machine = machine_of(config, device->info(), profile);
+  use_storage_codec(config, model, profile, made.machine);
   // Values of two bytes, each multiplied and added once a token; keys and values once a head.
   const double token_rate = roofline.operations_per_s / prompt_tokens;
   sim::MachineOptions& options = made.machine.options;

@@ -40,7 +40,8 @@ class TtftEngine {
   [[nodiscard]] bool device_on_cores() const noexcept { return wiring_->device().cpu; }
 
   // The context: `tokens` positions, drawn like a real model's or computed from these tokens.
-  // Everything is resident afterwards.
+  // Everything is resident afterwards. Codecs that want a profile have one of what was drawn,
+  // unless the model's own is kept.
   void plant(std::uint32_t tokens);
   void compute(std::vector<Token> tokens);
   // Calls for every chunk of the context, while nothing moves.
@@ -66,6 +67,7 @@ class TtftEngine {
   void open_context(std::uint32_t tokens);
   [[nodiscard]] engine::GenerateResult generate(engine::GenerateRequest request);
   void roll_back();
+  void give_codec_profile();
 
   Config config_;
   actors::Timeline timeline_;
