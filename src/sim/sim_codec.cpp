@@ -47,8 +47,7 @@ Result<void> SimCodec::decode(std::span<const std::byte> encoded,
   const std::uint64_t row = row_bytes(*chunk.layout);
   const actors::Nanoseconds time(static_cast<std::int64_t>(
       static_cast<double>(chunk.layout->bytes()) / machine_.decode_bytes_per_s * 1e9));
-  cores_.spend(dispatcher_.now(), time);
-  dispatcher_.charge(time);
+  dispatcher_.charge(cores_.run(dispatcher_.now(), time, machine_.contention.decode));
   if (!machine_.content) return {};
   if (encoded.size() < bound(*chunk.layout, chunk.token_count)) {
     return Error{ErrorCode::kBadFormat, 0, "decode", "too short"};

@@ -71,6 +71,8 @@ void add_device_times(const std::vector<actors::SpanRecord>& spans, FirstTokenRu
       stages.emplace_back(span.begin, span.end);
     }
   }
+  run.stages = computing;
+  std::sort(run.stages.begin(), run.stages.end());
   waits = actors::normalized(std::move(waits));
   stages = actors::normalized(std::move(stages));
   run.compute_ms = engine::to_ms(actors::total(actors::normalized(std::move(computing))));
@@ -103,6 +105,12 @@ void TtftEngine::arrange(const std::function<void(engine::EngineState&)>& change
   std::future<void> arranged = done->get_future();
   wiring_->coordinator().post(engine::ArrangeRequest{change, [done] { done->set_value(); }});
   arranged.get();
+}
+
+engine::RestoreProfile TtftEngine::plan_profile() {
+  engine::RestoreProfile profile;
+  arrange([&](engine::EngineState& state) { profile = state.profile; });
+  return profile;
 }
 
 void TtftEngine::open_context(std::uint32_t tokens) {
