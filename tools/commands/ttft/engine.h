@@ -25,7 +25,7 @@ struct FirstTokenRun {
   double compute_ms = 0;     // the device was busy
   // What it did, in its order: two stages of every layer, and the head.
   std::vector<std::pair<actors::Nanoseconds, actors::Nanoseconds>> stages;
-  // The device stood still for a unit while no stage was busy with any.
+  // The device stood still for a unit although the stage that had it was not at work (idle.h).
   double idle_ms = 0;
 };
 
