@@ -134,7 +134,23 @@ void StorageReader::trim() noexcept {
 void StorageReader::on_device() noexcept {
   reap();
   submit_more();
+  if (timeline_.enabled()) {
+    count(kReadsInFlight, in_flight_.size(), counted_in_flight_);
+    count(kReadsLeft, reads_.size(), counted_left_);
+  }
   if (idle()) trim();
+}
+
+void StorageReader::count(const char* what, std::size_t now, std::size_t& before) noexcept {
+  if (now == before) return;
+  before = now;
+  SpanRecord sample;
+  sample.track = track_;
+  sample.counter = true;
+  sample.name = what;
+  sample.begin = sample.end = clock_.now();
+  sample.bytes = now;
+  timeline_.record(sample);
 }
 
 void StorageReader::submit_more() noexcept {

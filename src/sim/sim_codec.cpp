@@ -66,8 +66,7 @@ Result<void> SimCodec::decode(std::span<const std::byte> encoded,
   const actors::Nanoseconds time =
       time_of(chunk.layout->bytes(),
               for_storage() ? machine_.storage_decode_bytes_per_s : machine_.decode_bytes_per_s);
-  cores_.spend(dispatcher_.now(), time);
-  dispatcher_.charge(time);
+  dispatcher_.charge(cores_.run(dispatcher_.now(), time, machine_.contention.decode));
   if (!machine_.content) return {};
   if (encoded.size() < bound(*chunk.layout, chunk.token_count)) {
     return Error{ErrorCode::kBadFormat, 0, "decode", "too short"};

@@ -43,8 +43,7 @@ Result<void> SimMemory::populate(std::span<const UnitId> run) {
   held_ += total;
   const actors::Nanoseconds time(
       static_cast<std::int64_t>(static_cast<double>(total) / machine_.allocate_bytes_per_s * 1e9));
-  cores_.spend(dispatcher_.now(), time);
-  dispatcher_.charge(time);
+  dispatcher_.charge(cores_.run(dispatcher_.now(), time, machine_.contention.allocate));
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,16 @@
 #include "sim/shared_cores.h"
 
 namespace mzcache::sim {
+
+// What a slice takes on the device, apart from the context's KV.
+struct DeviceTimes {
+  double project_s_per_byte = 0;  // of a layer's weights
+  double attend_s_per_byte = 0;   // the same
+  double head_s_per_byte = 0;     // of the head's
+  // Of each stage that is launched by itself. Where all is resident, all stages are launched as one
+  // piece, and this is saved.
+  actors::Nanoseconds launch{0};
+};
 
 // How fast the simulated devices are, and how often they fail. Probabilities per operation.
 struct MachineOptions {
@@ -35,9 +46,13 @@ struct MachineOptions {
   // context's KV in a layer, per second.
   double device_bytes_per_s = 0;
   double device_kv_bytes_per_s = 0;  // of the context's KV, where it is another; else 0
-  // Cores on which the device, decoding and allocation compute together; 0: the device is apart.
-  std::uint32_t shared_cores = 0;
+  // Where measured, of the stages apart; the context's KV comes on top.
+  std::optional<DeviceTimes> device_times;
+  actors::Nanoseconds turn_time{0};  // of a slice, beside what the device does
+  Contention contention;             // of a device that computes on the processor's cores
   double decode_cpu_s_per_byte = 0;  // as the profile has it
+  // What evictions are planned with, where that is not the rates above.
+  std::optional<engine::RestoreProfile> plan_profile;
   // False: units have sizes but no content, for models of real size; answers mean nothing then.
   bool content = true;
   std::uint32_t depth = 8;
@@ -121,7 +136,7 @@ class World {
   SimTimer timer_{dispatcher_};
   actors::ModelDescription model_;
   MachineOptions machine_;
-  SharedCores cores_{machine_.shared_cores};
+  SharedCores cores_;
   actors::KvShape shape_;
   std::unique_ptr<SimCodec> codec_;
   std::unique_ptr<SimCodec> storage_codec_;

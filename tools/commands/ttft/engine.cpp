@@ -10,6 +10,7 @@
 
 #include "actors/intervals.h"
 #include "codec/kv_profile.h"
+#include "commands/ttft/idle.h"
 #include "commands/ttft/kv_statistics.h"
 #include "engine/gguf.h"
 #include "engine/milliseconds.h"
@@ -60,24 +61,18 @@ std::vector<Token> random_tokens(std::uint32_t count, std::uint32_t vocabulary) 
   return tokens;
 }
 
-// The device's busy time, and its waits during which no stage moved anything.
-void add_device_times(const std::vector<actors::SpanRecord>& spans, FirstTokenRun& run) {
+// The device's busy time, and its waits during which the stage it waited for was not at work.
+void add_device_times(const std::vector<actors::SpanRecord>& spans, std::size_t depth,
+                      FirstTokenRun& run) {
   actors::Intervals computing;
-  actors::Intervals waits;
-  actors::Intervals stages;
   for (const actors::SpanRecord& span : spans) {
     using actors::Stage;
     if (span.stage == Stage::kCompute) computing.emplace_back(span.begin, span.end);
-    if (span.stage == Stage::kWait) waits.emplace_back(span.begin, span.end);
-    if (span.stage == Stage::kAllocate || span.stage == Stage::kRead ||
-        span.stage == Stage::kDecode) {
-      stages.emplace_back(span.begin, span.end);
-    }
   }
-  waits = actors::normalized(std::move(waits));
-  stages = actors::normalized(std::move(stages));
+  run.stages = computing;
+  std::sort(run.stages.begin(), run.stages.end());
   run.compute_ms = engine::to_ms(actors::total(actors::normalized(std::move(computing))));
-  run.idle_ms = engine::to_ms(actors::total(waits) - actors::overlap(waits, stages));
+  run.idle_ms = engine::to_ms(idle_time(spans, depth));
 }
 
 }  // namespace
@@ -106,6 +101,12 @@ void TtftEngine::arrange(const std::function<void(engine::EngineState&)>& change
   std::future<void> arranged = done->get_future();
   wiring_->coordinator().post(engine::ArrangeRequest{change, [done] { done->set_value(); }});
   arranged.get();
+}
+
+engine::RestoreProfile TtftEngine::plan_profile() {
+  engine::RestoreProfile profile;
+  arrange([&](engine::EngineState& state) { profile = state.profile; });
+  return profile;
 }
 
 void TtftEngine::open_context(std::uint32_t tokens) {
@@ -282,7 +283,7 @@ FirstTokenRun TtftEngine::first_token(std::uint32_t prompt_tokens) {
   run.system_cpu_ms = system_cpu_ms() - system;
   check(result.error);
   run.answer = std::move(result.answer);
-  add_device_times(timeline_.snapshot(), run);
+  add_device_times(timeline_.snapshot(), config_.storage.depth, run);
   roll_back();
   return run;
 }

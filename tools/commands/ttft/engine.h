@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/ttft/missing.h"
@@ -22,7 +23,9 @@ struct FirstTokenRun {
   double cpu_ms = 0;         // of all threads
   double system_cpu_ms = 0;  // of that, in the kernel
   double compute_ms = 0;     // the device was busy
-  // The device stood still for a unit while no stage was busy with any.
+  // What it did, in its order: two stages of every layer, and the head.
+  std::vector<std::pair<actors::Nanoseconds, actors::Nanoseconds>> stages;
+  // The device stood still for a unit although the stage that had it was not at work (idle.h).
   double idle_ms = 0;
 };
 
@@ -37,6 +40,8 @@ class TtftEngine {
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] engine::Wiring& wiring() noexcept { return *wiring_; }
   [[nodiscard]] const actors::KvShape& shape() const noexcept { return shape_; }
+  // What evictions are planned with.
+  [[nodiscard]] engine::RestoreProfile plan_profile();
   [[nodiscard]] bool device_on_cores() const noexcept { return wiring_->device().cpu; }
 
   // The context: `tokens` positions, drawn like a real model's or computed from these tokens.
