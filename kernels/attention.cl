@@ -90,6 +90,64 @@ static inline void mz_values(mz_bytes values, uint begin, uint end, uint rows,
 }
 #endif
 
+// A chunk may also lie encoded, where the CPU set is to read it: its address is odd then
+// (kernels/cpu/attention_encoded.cl). `room` holds what an item has decoded of it.
+#if MZ_CPU
+#define MZ_ROOM (MZ_CHUNK_TOKENS * 32u)
+static inline mz_bytes mz_decode_keys(mz_bytes tagged, uint width, uint first, uint head_dim,
+                                      uint token, __private ushort* room);
+static inline mz_bytes mz_decode_values(mz_bytes tagged, uint width, uint first, uint block,
+                                        uint begin, uint end, __private ushort* room);
+static inline mz_bytes mz_encoded_keys(mz_bytes tagged, uint width, uint first);
+static inline mz_bytes mz_encoded_values(mz_bytes tagged, uint width, uint first);
+static inline int mz_encoded(mz_bytes chunk) { return (int)((size_t)chunk & 1); }
+#else
+#define MZ_ROOM 1u
+#endif
+
+// The head's keys from `token` on, a tile of them.
+static inline mz_bytes mz_key_tile(mz_bytes chunk, uint kv_heads, uint kv_head, uint head_dim,
+                                   uint token, __private ushort* room) {
+#if MZ_CPU
+  if (mz_encoded(chunk)) {
+    return mz_decode_keys(chunk, kv_heads * head_dim, kv_head * head_dim, head_dim, token, room);
+  }
+#endif
+  return chunk + mz_key_offset(kv_head, head_dim, token, 0);
+}
+// The block of the head's values that begins with `dim`, tokens [begin, end) of it.
+static inline mz_bytes mz_value_block(mz_bytes chunk, uint kv_heads, uint kv_head, uint head_dim,
+                                      uint dim, uint begin, uint end, __private ushort* room) {
+#if MZ_CPU
+  if (mz_encoded(chunk)) {
+    return mz_decode_values(chunk, kv_heads * head_dim, kv_head * head_dim + dim,
+                            min(32u, head_dim - dim), begin, end, room);
+  }
+#endif
+  return chunk + mz_value_offset(kv_heads, kv_head, head_dim, 0, dim);
+}
+// Where the head's keys, or values, begin in memory: what is asked for ahead. They are as long as
+// each other, and half as long where they are encoded.
+static inline mz_bytes mz_keys_begin(mz_bytes chunk, uint kv_heads, uint kv_head, uint head_dim) {
+#if MZ_CPU
+  if (mz_encoded(chunk)) return mz_encoded_keys(chunk, kv_heads * head_dim, kv_head * head_dim);
+#endif
+  return chunk + mz_key_offset(kv_head, head_dim, 0, 0);
+}
+static inline mz_bytes mz_values_begin(mz_bytes chunk, uint kv_heads, uint kv_head,
+                                       uint head_dim) {
+#if MZ_CPU
+  if (mz_encoded(chunk)) return mz_encoded_values(chunk, kv_heads * head_dim, kv_head * head_dim);
+#endif
+  return chunk + mz_value_offset(kv_heads, kv_head, head_dim, 0, 0);
+}
+static inline uint mz_value_bytes(mz_bytes chunk) {
+#if MZ_CPU
+  if (mz_encoded(chunk)) return 1;
+#endif
+  return 2;
+}
+
 // The last block of dims where head_dim is no multiple of 32.
 static inline void mz_values_narrow(mz_bytes values, uint width, uint begin, uint end, uint rows,
                                     __private const float* scores, __private const float* scale,
@@ -164,6 +222,7 @@ static inline void mz_attention_item(__global const float* q, __global float* ou
   __private float scores[MZ_ROWS * MZ_CHUNK_TOKENS] __attribute__((aligned(64)));
   __private float sums[MZ_ROWS * 256] __attribute__((aligned(64)));
   __private float largest[MZ_ROWS], total[MZ_ROWS], rescale[MZ_ROWS];
+  __private ushort room[MZ_ROOM] __attribute__((aligned(64)));
   __global const float* query[MZ_ROWS];
   int high[MZ_ROWS], low[MZ_ROWS];  // visible positions [low, high) of each row
   for (uint r = 0; r < MZ_ROWS; ++r) {
@@ -187,11 +246,11 @@ static inline void mz_attention_item(__global const float* q, __global float* ou
     if (begin >= end) continue;
     mz_bytes data = (mz_bytes)mz_chunk(kv_base, table + table_first, chunk);
     const uint tile_begin = begin / MZ_TILE_TOKENS * MZ_TILE_TOKENS;
+    // This head's values of the chunk come next.
+    mz_bytes values_begin = mz_values_begin(data, kv_heads, kv_head, head_dim);
     for (uint t = tile_begin; t < end; t += MZ_TILE_TOKENS) {
-      mz_bytes keys = data + mz_key_offset(kv_head, head_dim, t, 0);
-      // This head's values of the chunk, which come next, are as long as its keys.
-      mz_bytes ahead = data + mz_value_offset(kv_heads, kv_head, head_dim, 0, 0) +
-                       (size_t)t * head_dim * 2;
+      mz_bytes keys = mz_key_tile(data, kv_heads, kv_head, head_dim, t, room);
+      mz_bytes ahead = values_begin + (size_t)t * head_dim * mz_value_bytes(data);
       mz_keys(keys, head_dim, rows, query, scores + t, ahead);
     }
     const uint tile_end = (end + MZ_TILE_TOKENS - 1) / MZ_TILE_TOKENS * MZ_TILE_TOKENS;
@@ -202,16 +261,16 @@ static inline void mz_attention_item(__global const float* q, __global float* ou
     }
     // Meanwhile the keys of the next chunk.
     mz_bytes next = chunk + 1 < chunk_end
-                        ? (mz_bytes)mz_chunk(kv_base, table + table_first, chunk + 1) +
-                              mz_key_offset(kv_head, head_dim, 0, 0)
+                        ? (mz_bytes)mz_chunk(kv_base, table + table_first, chunk + 1)
                         : data;
+    mz_bytes next_keys = mz_keys_begin(next, kv_heads, kv_head, head_dim);
     for (uint dim = 0; dim < head_dim; dim += 32) {
-      mz_bytes values = data + mz_value_offset(kv_heads, kv_head, head_dim, 0, dim);
+      mz_bytes values = mz_value_block(data, kv_heads, kv_head, head_dim, dim, begin, end, room);
       if (head_dim - dim < 32) {
         mz_values_narrow(values, head_dim - dim, begin, end, rows, scores, rescale, sums + dim, stride);
         continue;
       }
-      mz_bytes ahead = next + (size_t)dim * MZ_CHUNK_TOKENS * 2;
+      mz_bytes ahead = next_keys + (size_t)dim * MZ_CHUNK_TOKENS * mz_value_bytes(next);
       mz_values(values, begin, end, rows, scores, rescale, sums + dim, stride, ahead);
     }
   }
