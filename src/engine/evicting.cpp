@@ -124,6 +124,7 @@ std::uint64_t Evicting::expected_encoded_bytes() const noexcept {
 PlannerInput Evicting::planner_input() const {
   PlannerInput input = state_.residency.planner_input(state_.cache, expected_encoded_bytes());
   input.profile = state_.profile;
+  if (state_.options.compressed_attention) decode_takes_no_time(input.profile);
   const std::uint64_t budget = state_.memory_swap_budget();
   const std::uint64_t used = state_.swap.used_bytes();
   input.memory_swap_free = memory_closed_ || used >= budget ? 0 : budget - used;
@@ -364,7 +365,12 @@ void Evicting::on(const actors::ChunkCompressed& message) {
     return;
   }
   state_.swap.shrink(slot, message.encoded_bytes);
-  state_.residency.set_compressed(message.unit, {slot, message.checksum, tokens});
+  CompressedForm form{slot, message.checksum, tokens, {}};
+  if (state_.options.compressed_attention) {
+    form.in_place =
+        state_.codec.in_place(state_.swap.bytes(slot), state_.model.chunk_layout(), tokens);
+  }
+  state_.residency.set_compressed(message.unit, form);
   if (tokens == state_.chunk_tokens()) {
     encoded_most_ = std::max(encoded_most_, message.encoded_bytes);
     const double ratio = static_cast<double>(message.encoded_bytes) /

@@ -30,8 +30,6 @@ constexpr std::uint32_t kOperationsPerLayer = 32;
 constexpr std::uint32_t kFineLayers = 1;
 // Of a long slice's tokens, one in so many is looked at for query statistics.
 constexpr std::uint32_t kQueryEvery = 8;
-// Tells attention that a chunk lies encoded; addresses of chunks, encoded or not, are even.
-constexpr std::uint64_t kEncodedTag = 1;
 
 // Not thread-safe but for request_stop; the state of the slice under way lives in slice_.
 class OpenClComputeQueue final : public actors::ComputeQueue {

@@ -88,6 +88,8 @@ class Conversation {
     std::mt19937_64 windows(seed ^ 0x51D3);
     if (windows() % 2 == 0) model.window = static_cast<std::uint32_t>(1 + windows() % 30);
     engine.free_out_of_window = windows() % 4 != 0;
+    std::mt19937_64 reading(seed ^ 0x1E4C0DED);
+    engine.compressed_attention = reading() % 3 == 0;
     engine.resume_delay = Nanoseconds(static_cast<std::int64_t>(pick(0, 5'000'000)));
     const engine::WorkerCounts workers{static_cast<std::uint32_t>(pick(1, 3)),
                                        static_cast<std::uint32_t>(pick(1, 3)),

@@ -54,11 +54,24 @@ Result<void> SimCodec::decode(std::span<const std::byte> encoded,
     return Error{ErrorCode::kBadFormat, 0, "decode", "too short"};
   }
   for (std::uint32_t token = 0; token < chunk.token_count; ++token) {
-    std::uint64_t seed = 0;
-    std::memcpy(&seed, encoded.data() + 8 + token * encoded_row(row), 8);
-    write_row(chunk.bytes.subspan(token * row, row), seed);
+    write_row(chunk.bytes.subspan(token * row, row), encoded_seed(encoded, *chunk.layout, token));
   }
   return {};
+}
+
+std::span<const std::byte> SimCodec::in_place(std::span<const std::byte> encoded,
+                                              const actors::ChunkLayout& layout,
+                                              std::uint32_t token_count) const noexcept {
+  if (token_count != layout.tokens) return {};
+  return encoded.first(bound(layout, token_count));
+}
+
+std::uint64_t SimCodec::encoded_seed(std::span<const std::byte> encoded,
+                                     const actors::ChunkLayout& layout,
+                                     std::uint32_t token) noexcept {
+  std::uint64_t seed = 0;
+  std::memcpy(&seed, encoded.data() + 8 + token * encoded_row(row_bytes(layout)), 8);
+  return seed;
 }
 
 }  // namespace mzcache::sim

@@ -27,6 +27,13 @@ class SimCodec final : public actors::KvCodec {
   [[nodiscard]] Result<void> decode(std::span<const std::byte> encoded,
                                     const actors::MutableChunkView& chunk,
                                     std::span<std::byte> scratch) const override;
+  [[nodiscard]] std::span<const std::byte> in_place(
+      std::span<const std::byte> encoded, const actors::ChunkLayout& layout,
+      std::uint32_t token_count) const noexcept override;
+  // The seed of a row of an encoded chunk.
+  [[nodiscard]] static std::uint64_t encoded_seed(std::span<const std::byte> encoded,
+                                                  const actors::ChunkLayout& layout,
+                                                  std::uint32_t token) noexcept;
 
  private:
   actors::SimDispatcher& dispatcher_;

@@ -28,6 +28,7 @@ class SimCompute final : public actors::ComputeQueue {
                                            std::uint64_t ticket) override;
   [[nodiscard]] Result<void> enqueue_head(std::uint64_t ticket) override;
   void flush() override {}
+  [[nodiscard]] bool reads_encoded() const noexcept override { return true; }
   void request_stop() noexcept override { stop_ = true; }
   void clear_stop() noexcept override;
   [[nodiscard]] std::span<const float> logits(std::size_t row) const override {
@@ -41,6 +42,8 @@ class SimCompute final : public actors::ComputeQueue {
   void report(const actors::ComputeCompletion& completion);
   [[nodiscard]] actors::Nanoseconds time_of(std::uint64_t weights_bytes, std::uint64_t kv_bytes,
                                             double share) const;
+  // The seed of a row before the slice, from the chunk's own form.
+  [[nodiscard]] std::uint64_t seed_before(std::uint32_t layer, std::uint32_t position);
   void project(std::uint32_t layer);
   void attend(std::uint32_t layer);
   void head();
