@@ -300,6 +300,7 @@ Result<DeviceChunks> OpenClComputeQueue::chunks(std::uint32_t layer) {
   DeviceChunks chunks{{}, &tables_, first};
   const auto encoded =
       std::ranges::equal_range(slice_.encoded, layer, {}, &actors::EncodedChunk::layer);
+  chunks.encoded = !encoded.empty();
   bool changed = false;
   for (std::uint32_t chunk = shape.first_chunk; chunk < end; ++chunk) {
     const actors::UnitId unit = actors::kv_unit(slice_.context, layer, chunk);

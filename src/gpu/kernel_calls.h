@@ -36,6 +36,7 @@ struct DeviceChunks {
   KernelAddress base;  // kBuffers: the layer's KV buffer; else unused
   const ScratchBuffer* table = nullptr;
   std::uint64_t table_first = 0;
+  bool encoded = false;  // some of them are (kEncodedTag)
 };
 
 // Enqueues on the device's queue. The first failure sticks and makes later calls do nothing, so a

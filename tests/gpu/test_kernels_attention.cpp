@@ -245,6 +245,7 @@ class AttentionCheck {
     if (!table.empty()) {
       chunks_.table = bench_.buffer(table);
       chunks_.view.table = &chunks_.table;
+      chunks_.view.encoded = true;
     }
     const std::size_t count = std::size_t{c_.tokens} * shape.heads * c_.head_dim;
     const auto out = bench_.buffer(count);

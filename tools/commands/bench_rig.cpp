@@ -222,7 +222,8 @@ double ComputeRig::attention_ms(std::uint32_t first, std::uint32_t tokens, bool 
   std::vector<float> random(values);
   for (std::size_t i = 0; i < values; ++i) random[i] = static_cast<float>(i * 37 % 64) / 32 - 1;
   check(query.upload(*device_, 0, std::as_bytes(std::span(random))));
-  const gpu::DeviceChunks chunks{memory_->address(actors::kv_unit(0, 0, 0)), &table_buffer, 0};
+  const gpu::DeviceChunks chunks{memory_->address(actors::kv_unit(0, 0, 0)), &table_buffer, 0,
+                                 full > 0};
   const std::vector<std::uint64_t> entries = table(full);
   check(table_buffer.upload(*device_, 0, std::as_bytes(std::span(entries))));
   calls->declare_pointers(memory_->reachable_pointers());
