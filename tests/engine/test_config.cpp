@@ -336,10 +336,16 @@ TEST_CASE("every eviction order is accepted") {
   }
 }
 
+TEST_CASE("compressed attention is on or off") {
+  CHECK_FALSE(with("memory.compressed_attention=false").memory.compressed_attention);
+  CHECK(with("memory.compressed_attention=true").memory.compressed_attention);
+  CHECK(error_of([] { (void)with("memory.compressed_attention=1"); }).code ==
+        ErrorCode::kBadConfig);
+}
+
 TEST_CASE("what is not built yet says so") {
   const char* assignments[] = {
       "memory.storage_codec=q8",
-      "memory.compressed_attention=true",
   };
   for (const char* assignment : assignments) {
     INFO(assignment);
