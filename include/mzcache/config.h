@@ -38,6 +38,8 @@ struct Config {
     double memory_swap_max_percent = 100.0;
     std::uint64_t memory_swap_max_bytes = 0;
     std::uint64_t keep_compressed = 0;  // bytes
+    // Attention reads full chunks in the in-memory swap as they lie there: nothing is decoded
+    // before the first token. Needs codec "q8" and the cpu kernels.
     bool compressed_attention = false;
     bool free_out_of_window = true;
     bool huge_pages = true;

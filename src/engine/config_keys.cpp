@@ -24,15 +24,6 @@ Verdict assign_bool(bool& target, const node& value) {
   return verdict(boolean != nullptr);
 }
 
-// As a boolean, but `later` is the value of a feature that does not exist yet.
-Verdict assign_bool_not_yet(bool& target, const node& value, bool later) {
-  bool wanted = false;
-  if (assign_bool(wanted, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (wanted == later) return Verdict::kNotYet;
-  target = wanted;
-  return Verdict::kTaken;
-}
-
 template <class Integer>
 Verdict assign_integer(Integer& target, const node& value, std::int64_t min, std::int64_t max) {
   const auto* integer = value.as_integer();
@@ -92,13 +83,9 @@ Verdict assign_text(std::string& target, const node& value) {
 }
 
 Verdict assign_choice(std::string& target, const node& value,
-                      std::initializer_list<std::string_view> choices,
-                      std::initializer_list<std::string_view> later = {}) {
+                      std::initializer_list<std::string_view> choices) {
   const auto* text = value.as_string();
   if (text == nullptr) return Verdict::kRefused;
-  for (const std::string_view choice : later) {
-    if (choice == text->get()) return Verdict::kNotYet;
-  }
   for (const std::string_view choice : choices) {
     if (choice != text->get()) continue;
     target = text->get();
@@ -289,9 +276,7 @@ constexpr std::array<ConfigKey, 40> kKeys = {{
      assign_memory_swap_max},
     {"memory.keep_compressed", kSize, assign_keep_compressed},
     {"memory.compressed_attention", kBoolean,
-     [](Config& c, const node& v) {
-       return assign_bool_not_yet(c.memory.compressed_attention, v, true);
-     }},
+     [](Config& c, const node& v) { return assign_bool(c.memory.compressed_attention, v); }},
     {"memory.free_out_of_window", kBoolean,
      [](Config& c, const node& v) { return assign_bool(c.memory.free_out_of_window, v); }},
     {"memory.huge_pages", kBoolean,

@@ -36,6 +36,8 @@ struct EngineOptions {
   bool compute_last = false;
   // Layers are launched one by one even where everything is resident, as during a restore.
   bool separate_launches = false;
+  // Full chunks in the in-memory swap are read there by attention, where codec and device can.
+  bool compressed_attention = false;
   std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks
   // Chunks behind every window are freed at once; else not before memory is asked for.
   bool free_out_of_window = true;

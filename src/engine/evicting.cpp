@@ -116,6 +116,7 @@ PlannerInput Evicting::planner_input() const {
   PlannerInput input = state_.residency.planner_input(
       state_.cache, sizes_.expected_bytes(), stored_sizes_ ? stored_sizes_->expected_bytes() : 0);
   input.profile = state_.profile;
+  if (state_.options.compressed_attention) decode_takes_no_time(input.profile);
   const std::uint64_t budget = state_.memory_swap_budget();
   const std::uint64_t used = state_.swap.used_bytes();
   input.memory_swap_free = memory_closed_ || used >= budget ? 0 : budget - used;
@@ -321,7 +322,12 @@ void Evicting::on(const actors::ChunkCompressed& message) {
     return;
   }
   state_.swap.shrink(slot, message.encoded_bytes);
-  state_.residency.set_compressed(message.unit, {slot, message.checksum, tokens});
+  CompressedForm form{slot, message.checksum, tokens, {}};
+  if (state_.options.compressed_attention) {
+    form.in_place = state_.codecs.memory->in_place(state_.swap.bytes(slot),
+                                                   state_.model.chunk_layout(), tokens);
+  }
+  state_.residency.set_compressed(message.unit, form);
   count_encoded(message, sizes_);
   ++report_.units.kv_compressed;
   let_go(message.unit);

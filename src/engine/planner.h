@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,12 @@ struct RestoreProfile {
   double storage_decode_cpu_s_per_byte = 0;
   double prefill_tokens_per_s = 0;  // of computing KV again; 0: not known
 };
+
+// Chunks in the in-memory swap are read where they lie: nothing is owed for them.
+inline void decode_takes_no_time(RestoreProfile& profile) {
+  profile.decode_bytes_per_s = std::numeric_limits<double>::infinity();
+  profile.decode_cpu_s_per_byte = 0;
+}
 
 struct PlannerOptions {
   EvictionOrder order = EvictionOrder::kBackwardOut;

@@ -18,8 +18,9 @@ bool FourStages::next_step() {
       if (balance_chunk(chunk, EvictionStage::kKvAndW)) return true;
     } else if (moves_.fits_memory(chunk)) {
       // A weight unit where the memory path owes as much as storage, else a chunk paired to the
-      // last one. So the paths differ by at most the unit dropped last.
-      if (moves_.owed().difference() > 0) {
+      // last one. So the paths differ by at most the unit dropped last. A chunk that owes nothing
+      // pairs with any.
+      if (moves_.owed().difference() > 0 || chunk.times.decode_priced == 0) {
         moves_.compress_chunk(EvictionStage::kKvAndW);
       } else {
         moves_.drop_weights(EvictionStage::kKvAndW);

@@ -122,10 +122,37 @@ bool Residency::kv_ready(std::uint32_t context, std::uint32_t layer, std::uint32
   const auto found = kv_.find(context);
   if (found == kv_.end()) return true;
   const auto& chunks = found->second[layer];
-  const std::size_t first = std::min<std::size_t>(
-      model_.layer[layer].first_visible(position) / model_.chunk_layout().tokens, chunks.size());
-  return std::all_of(chunks.begin() + static_cast<std::ptrdiff_t>(first), chunks.end(),
-                     [](const UnitRecord& record) { return record.resident; });
+  const auto count = static_cast<std::uint32_t>(chunks.size());
+  const std::uint32_t first =
+      model_.layer[layer].first_visible(position) / model_.chunk_layout().tokens;
+  for (std::uint32_t chunk = first; chunk < count; ++chunk) {
+    const UnitRecord& record = chunks[chunk];
+    if (record.resident) continue;
+    if (!read_in_place(actors::kv_unit(context, layer, chunk), record, position)) return false;
+  }
+  return true;
+}
+
+bool Residency::read_in_place(UnitId unit, const UnitRecord& record,
+                              std::uint32_t position) const noexcept {
+  if (record.resident || record.moving || !record.compressed) return false;
+  const std::uint64_t end = (std::uint64_t{unit.chunk} + 1) * model_.chunk_layout().tokens;
+  return !record.compressed->in_place.empty() && end <= position;
+}
+
+std::vector<actors::EncodedChunk> Residency::chunks_in_place(std::uint32_t context,
+                                                             std::uint32_t position) const {
+  std::vector<actors::EncodedChunk> found;
+  const auto layers = kv_.find(context);
+  if (layers == kv_.end() || swap_.slots() == 0) return found;
+  for (std::uint32_t layer = 0; layer < model_.layers; ++layer) {
+    const auto& chunks = layers->second[layer];
+    for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
+      if (!read_in_place(actors::kv_unit(context, layer, chunk), chunks[chunk], position)) continue;
+      found.push_back({layer, chunk, chunks[chunk].compressed->in_place});
+    }
+  }
+  return found;
 }
 
 PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encoded_bytes,

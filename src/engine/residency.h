@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct CompressedForm {
   MemorySwap::Slot slot;
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
+  // Where attention may read the chunk as it lies; empty: it is decoded first.
+  std::span<const std::byte> in_place;
 };
 // A chunk in the swap file, raw or encoded by the codec of `tier`.
 struct StoredForm {
@@ -90,8 +93,15 @@ class Residency {
     visit_all(*this, visit);
   }
 
+  // Whether computing from `position` on reads the chunk where it lies in the in-memory swap: all
+  // of its positions come before.
+  [[nodiscard]] bool read_in_place(actors::UnitId unit, const UnitRecord& record,
+                                   std::uint32_t position) const noexcept;
+  // The context's chunks that are, in forward order.
+  [[nodiscard]] std::vector<actors::EncodedChunk> chunks_in_place(std::uint32_t context,
+                                                                  std::uint32_t position) const;
   // All weights of a layer (layer = layers: the head); or all chunks of a context in a layer that
-  // positions from `position` on look at.
+  // positions from `position` on look at: resident, or read in place.
   [[nodiscard]] bool weights_ready(std::uint32_t layer) const;
   [[nodiscard]] bool kv_ready(std::uint32_t context, std::uint32_t layer,
                               std::uint32_t position) const;

@@ -39,6 +39,8 @@ std::optional<std::uint32_t> Restoring::want(std::optional<std::uint32_t> contex
       const Context& chunk_of = state_.cache.contexts().at(unit.context);
       const std::uint32_t next = context ? chunk_of.kv_tokens : chunk_of.next_position();
       if (!state_.residency.seen(unit, next)) return;
+      // A pass reads it where it lies. A Restore brings it back all the same.
+      if (context && state_.residency.read_in_place(unit, record, next)) return;
       if (record.empty == false && !record.has_form()) lost = unit.context;
     }
     missing.push_back(unit);

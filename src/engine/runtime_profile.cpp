@@ -297,6 +297,7 @@ PlanReport plan_eviction(const Config& config, const std::string& model,
       amount.percent >= 0 ? share_of(report.footprint_bytes, amount.percent) : amount.bytes;
   add_unseen(unseen, description.chunk_bytes(), report.requested_bytes, report);
   input.profile = engine::planner_profile(config, profile, &description);
+  if (config.memory.compressed_attention) engine::decode_takes_no_time(input.profile);
   if (context_tokens > 0) {
     input.contexts.push_back({engine::kPlannedContext, context_tokens, description.chunk_tokens,
                               description.has_windows()});

@@ -27,6 +27,7 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.memory_closed = config.memory.codec == "none";
   options.allocate_first = !(config.overlap.allocation && config.overlap.reload);
   options.compute_last = !(config.overlap.prefill && config.overlap.reload);
+  options.compressed_attention = config.memory.compressed_attention;
   options.keep_compressed = config.memory.keep_compressed;
   options.free_out_of_window = config.memory.free_out_of_window;
   options.resume_delay =
@@ -128,6 +129,7 @@ Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice)
   device_summary_ = summarize_device(device_->info());
   Result<bool> int8 = activations_int8(config, device_->info());
   if (!int8) return int8.error();
+  if (Result<void> ok = check_compressed_attention(config, device_->info()); !ok) return ok;
   gpu::UnitMemory::Options memory_options;
   memory_options.huge_pages = config.memory.huge_pages;
   Result<std::unique_ptr<gpu::UnitMemory>> memory =

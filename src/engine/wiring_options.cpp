@@ -99,6 +99,19 @@ Result<bool> activations_int8(const Config& config, const gpu::DeviceInfo& devic
   return possible && config.device.activations != "float";
 }
 
+Result<void> check_compressed_attention(const Config& config, const gpu::DeviceInfo& device) {
+  if (!config.memory.compressed_attention) return {};
+  const auto no = [](std::string why) -> Result<void> {
+    return Error{ErrorCode::kUnsupported, 0, "memory.compressed_attention", std::move(why),
+                 "memory.compressed_attention"};
+  };
+  if (config.memory.codec != "q8") {
+    return no("needs memory.codec = \"q8\", which is \"" + config.memory.codec + "\"");
+  }
+  if (device.kernels == "cpu" && device.mode == gpu::MemoryMode::kHostMapping) return {};
+  return no("needs the cpu kernels, and " + device.name + " gets the " + device.kernels + " ones");
+}
+
 gpu::UnitSizes unit_sizes(const actors::ModelDescription& model) {
   gpu::UnitSizes sizes;
   for (const auto& layer : model.layer) sizes.weights_bytes.push_back(layer.unit_bytes);

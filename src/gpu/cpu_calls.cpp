@@ -18,6 +18,8 @@ constexpr const char* kKernel = "mz_run";
 // What one item of an operation does; as in the kernels.
 constexpr std::uint32_t kAttentionRows = 8;
 constexpr std::uint32_t kNarrowAttentionRows = 24;  // narrow: registers of 8 floats
+// More than kAttentionRows share what is decoded of encoded chunks; their sums are the same bits.
+constexpr std::uint32_t kEncodedAttentionRows = 24;
 constexpr std::uint32_t kElementwiseValues = 1024;
 constexpr std::uint32_t kEnergyChannels = 64;
 constexpr std::uint32_t kPackTokens = 32;
@@ -348,10 +350,14 @@ void CpuCalls::attention(const ScratchBuffer& q, const ScratchBuffer& out,
                          const DeviceChunks& chunks, const AttentionShape& shape) {
   const std::uint64_t rows = std::uint64_t{shape.tokens} * (shape.heads / shape.kv_heads);
   std::uint32_t each = kAttentionRows;
+  // Alike, in fours or eights.
+  const auto alike = [rows](std::uint32_t most, std::uint32_t step) {
+    return std::min(most, divide_up(divide_up(rows, divide_up(rows, most)), step) * step);
+  };
   if (narrow()) {
-    // Alike, in fours.
-    each = divide_up(rows, divide_up(rows, kNarrowAttentionRows));
-    each = std::min(kNarrowAttentionRows, divide_up(each, 4) * 4);
+    each = alike(kNarrowAttentionRows, 4);
+  } else if (chunks.encoded) {
+    each = alike(kEncodedAttentionRows, kAttentionRows);
   }
   const std::uint32_t blocks = divide_up(rows, each);
   CpuOperation& o = append(CpuKind::kAttention, blocks * shape.kv_heads * shape.ranges);

@@ -95,6 +95,8 @@ class Conversation {
     machine.storage_decode_bytes_per_s = kStoredRates[stored() % std::size(kStoredRates)];
     machine.storage_encode_bytes_per_s = kStoredRates[stored() % std::size(kStoredRates)];
     if (options_.faults && stored() % 3 == 0) machine.encode_error = 0.2;
+    std::mt19937_64 reading(seed ^ 0x1E4C0DED);
+    engine.compressed_attention = reading() % 3 == 0;
     engine.resume_delay = Nanoseconds(static_cast<std::int64_t>(pick(0, 5'000'000)));
     const engine::WorkerCounts workers{static_cast<std::uint32_t>(pick(1, 3)),
                                        static_cast<std::uint32_t>(pick(1, 3)),

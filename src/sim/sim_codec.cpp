@@ -22,10 +22,11 @@ actors::Nanoseconds time_of(std::uint64_t bytes, double bytes_per_s) {
 
 }  // namespace
 
-// In memory, 17 bytes in 32: what 8 bits a value in groups of 64 take. What the seed does not fill
-// is padding.
+// 17 bytes in 32: what 8 bits a value in groups of 64 take. What the seed does not fill is padding.
+std::uint64_t SimCodec::encoded_row_in_memory(std::uint64_t row) noexcept { return row * 17 / 32; }
+
 std::uint64_t SimCodec::encoded_row(std::uint64_t row) const noexcept {
-  if (!for_storage()) return row * 17 / 32;
+  if (!for_storage()) return encoded_row_in_memory(row);
   const auto left = static_cast<std::uint64_t>(machine_.stored_share * static_cast<double>(row));
   return std::max(kSeedBytes, left);
 }
@@ -77,11 +78,24 @@ Result<void> SimCodec::decode(std::span<const std::byte> encoded,
     return Error{ErrorCode::kBadFormat, 0, "decode", "of another codec, or of other tokens"};
   }
   for (std::uint32_t token = 0; token < chunk.token_count; ++token) {
-    std::uint64_t seed = 0;
-    std::memcpy(&seed, encoded.data() + 8 + token * encoded_row(row), 8);
-    write_row(chunk.bytes.subspan(token * row, row), seed);
+    write_row(chunk.bytes.subspan(token * row, row), encoded_seed(encoded, *chunk.layout, token));
   }
   return {};
+}
+
+std::span<const std::byte> SimCodec::in_place(std::span<const std::byte> encoded,
+                                              const actors::ChunkLayout& layout,
+                                              std::uint32_t token_count) const noexcept {
+  if (for_storage() || token_count != layout.tokens) return {};
+  return encoded.first(bound(layout, token_count));
+}
+
+std::uint64_t SimCodec::encoded_seed(std::span<const std::byte> encoded,
+                                     const actors::ChunkLayout& layout,
+                                     std::uint32_t token) noexcept {
+  std::uint64_t seed = 0;
+  std::memcpy(&seed, encoded.data() + 8 + token * encoded_row_in_memory(row_bytes(layout)), 8);
+  return seed;
 }
 
 }  // namespace mzcache::sim

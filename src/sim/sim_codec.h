@@ -31,11 +31,19 @@ class SimCodec final : public actors::KvCodec {
   [[nodiscard]] Result<void> decode(std::span<const std::byte> encoded,
                                     const actors::MutableChunkView& chunk,
                                     std::span<std::byte> scratch) const override;
+  [[nodiscard]] std::span<const std::byte> in_place(
+      std::span<const std::byte> encoded, const actors::ChunkLayout& layout,
+      std::uint32_t token_count) const noexcept override;
+  // The seed of a row of a chunk in the in-memory swap's form.
+  [[nodiscard]] static std::uint64_t encoded_seed(std::span<const std::byte> encoded,
+                                                  const actors::ChunkLayout& layout,
+                                                  std::uint32_t token) noexcept;
 
  private:
   [[nodiscard]] bool for_storage() const noexcept { return tier_ == actors::CodecTier::kStorage; }
   // What is left of a row.
   [[nodiscard]] std::uint64_t encoded_row(std::uint64_t row) const noexcept;
+  [[nodiscard]] static std::uint64_t encoded_row_in_memory(std::uint64_t row) noexcept;
   // The first word: how many tokens, and whose they are.
   [[nodiscard]] std::uint64_t mark(std::uint64_t tokens) const noexcept {
     return tokens | static_cast<std::uint64_t>(tier_) << 32;

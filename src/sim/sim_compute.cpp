@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/checksum.h"
+#include "sim/sim_codec.h"
 #include "sim/sim_model.h"
 
 namespace mzcache::sim {
@@ -13,6 +14,12 @@ namespace {
 
 constexpr Nanoseconds kReportLatencyMax = std::chrono::microseconds(20);
 
+std::span<std::byte> row_of(std::span<std::byte> chunk, const actors::ChunkLayout& layout,
+                            std::uint32_t token) {
+  const std::uint64_t row_bytes = layout.bytes() / layout.tokens;
+  return chunk.subspan(token * row_bytes, row_bytes);
+}
+
 }  // namespace
 
 Result<void> SimCompute::begin_slice(const actors::ComputeSlice& slice) {
@@ -20,6 +27,12 @@ Result<void> SimCompute::begin_slice(const actors::ComputeSlice& slice) {
   slice_ = slice;
   gathered_ = slice.undisturbed && machine_.device_times.has_value();
   dispatcher_.charge(machine_.turn_time);
+  const std::uint32_t tokens = model_.chunk_layout().tokens;
+  for (const actors::EncodedChunk& chunk : slice.encoded) {
+    if ((chunk.chunk + 1) * tokens > slice.first_position) {
+      memory_.violate("a chunk that the slice writes to lies encoded");
+    }
+  }
   states_.clear();
   for (std::uint32_t i = 0; i < slice.token_count; ++i) {
     const auto row = std::span(slice.embedding_rows[i], model_.embedding.row_bytes);
@@ -141,13 +154,25 @@ void SimCompute::project(std::uint32_t layer) {
   weights_ = actors::checksum(memory_.bytes(actors::weights_unit(layer)));
 }
 
+std::uint64_t SimCompute::seed_before(std::uint32_t layer, std::uint32_t position) {
+  const actors::ChunkLayout layout = model_.chunk_layout();
+  const std::uint32_t chunk = position / layout.tokens;
+  const std::uint32_t token = position % layout.tokens;
+  for (const actors::EncodedChunk& encoded : slice_.encoded) {
+    if (encoded.layer != layer || encoded.chunk != chunk) continue;
+    memory_.touch_swap(encoded.bytes);
+    return SimCodec::encoded_seed(encoded.bytes, layout, token);
+  }
+  const auto bytes =
+      row_of(memory_.bytes(actors::kv_unit(slice_.context, layer, chunk)), layout, token);
+  return row_matches(bytes) ? row_seed(bytes) : 0xBAD;
+}
+
 void SimCompute::attend(std::uint32_t layer) {
   const actors::ChunkLayout layout = model_.chunk_layout();
-  const std::uint64_t row_bytes = layout.bytes() / layout.tokens;
   const auto row = [&](std::uint32_t position) {
-    const auto chunk =
-        memory_.bytes(actors::kv_unit(slice_.context, layer, position / layout.tokens));
-    return chunk.subspan(position % layout.tokens * row_bytes, row_bytes);
+    return row_of(memory_.bytes(actors::kv_unit(slice_.context, layer, position / layout.tokens)),
+                  layout, position % layout.tokens);
   };
   const actors::LayerDescription& description = model_.layer[layer];
   std::uint32_t folded_from = description.first_visible(slice_.first_position);
@@ -155,8 +180,7 @@ void SimCompute::attend(std::uint32_t layer) {
   std::vector<std::uint64_t> seeds;
   std::uint64_t digest = 0;
   for (std::uint32_t position = folded_from; position < slice_.first_position; ++position) {
-    const auto bytes = row(position);
-    seeds.push_back(row_matches(bytes) ? row_seed(bytes) : 0xBAD);
+    seeds.push_back(seed_before(layer, position));
     digest = fold_row(digest, seeds.back());
   }
   for (std::uint32_t i = 0; i < slice_.token_count; ++i) {

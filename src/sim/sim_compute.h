@@ -29,6 +29,7 @@ class SimCompute final : public actors::ComputeQueue {
   [[nodiscard]] Result<void> enqueue_head(std::uint64_t ticket) override;
   void flush() override {}
   [[nodiscard]] bool takes_whole_slice() const noexcept override { return gathered_; }
+  [[nodiscard]] bool reads_encoded() const noexcept override { return true; }
   void request_stop() noexcept override { stop_ = true; }
   void clear_stop() noexcept override;
   [[nodiscard]] std::span<const float> logits(std::size_t row) const override {
@@ -56,6 +57,8 @@ class SimCompute final : public actors::ComputeQueue {
   [[nodiscard]] actors::Nanoseconds measured_time(double weights_s, std::uint64_t kv_bytes) const;
   [[nodiscard]] actors::Nanoseconds stage_time(std::uint32_t layer, actors::LayerStage stage) const;
   [[nodiscard]] actors::Nanoseconds head_time() const;
+  // The seed of a row before the slice, from the chunk's own form.
+  [[nodiscard]] std::uint64_t seed_before(std::uint32_t layer, std::uint32_t position);
   void project(std::uint32_t layer);
   void attend(std::uint32_t layer);
   void head();

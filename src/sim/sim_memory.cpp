@@ -96,4 +96,12 @@ void SimMemory::release_segment(std::size_t index) noexcept {
   segments_held_ -= kSegmentBytes;
 }
 
+void SimMemory::touch_swap(std::span<const std::byte> bytes) {
+  const auto offset = static_cast<std::uint64_t>(bytes.data() - swap_.get());
+  for (std::uint64_t i = offset / kSegmentBytes; i <= (offset + bytes.size() - 1) / kSegmentBytes;
+       ++i) {
+    if (!segments_[i]) return violate("touched a segment without memory");
+  }
+}
+
 }  // namespace mzcache::sim

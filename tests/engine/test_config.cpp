@@ -345,16 +345,11 @@ TEST_CASE("every eviction order is accepted") {
   }
 }
 
-TEST_CASE("what is not built yet says so") {
-  const char* assignments[] = {
-      "memory.compressed_attention=true",
-  };
-  for (const char* assignment : assignments) {
-    INFO(assignment);
-    const auto error = error_of([&] { (void)with(assignment); });
-    CHECK(error.code == ErrorCode::kNotYet);
-    CHECK(contains(error.message(), "not yet"));
-  }
+TEST_CASE("compressed attention is on or off") {
+  CHECK_FALSE(with("memory.compressed_attention=false").memory.compressed_attention);
+  CHECK(with("memory.compressed_attention=true").memory.compressed_attention);
+  CHECK(error_of([] { (void)with("memory.compressed_attention=1"); }).code ==
+        ErrorCode::kBadConfig);
 }
 
 TEST_CASE("a refused assignment leaves the configuration as it was") {

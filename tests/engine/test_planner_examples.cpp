@@ -122,6 +122,16 @@ TEST_CASE("a priced decode sends more to storage") {
   CHECK(std::count(steps.begin(), steps.end(), 's') > std::count(steps.begin(), steps.end(), 'c'));
 }
 
+TEST_CASE("chunks that are read where they lie all go before any weights") {
+  PlannerInput input = model(2, 1, 2, 3);
+  decode_takes_no_time(input.profile);
+  CHECK(plan_of(input, 3 * kMiB / 2) == "c1.2 c1.1 c1.0");
+  CHECK(plan_of(input, 11 * kMiB / 2) == "c1.2 c1.1 c1.0 c0.2 c0.1 c0.0 H W1");
+  const EvictionPlan plan = make_planner({})->plan(input, 11 * kMiB / 2);
+  CHECK(plan.restore_memory_s == 0);
+  CHECK(plan.restore_storage_s == Approx(3));
+}
+
 TEST_CASE("several contexts leave by layer, context, chunk") {
   PlannerInput input = model(2, 9, 9, 1);
   input.units.push_back({actors::kv_unit(1, 0, 0), UnitPlace::kResident, kMiB, kMiB / 2});

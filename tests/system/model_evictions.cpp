@@ -1,5 +1,6 @@
 // The real model: evictions without a lossy codec change no bit; with 8 bits the first restore is
 // near and every further one changes nothing.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -148,5 +149,31 @@ TEST_CASE("the same tokens in other slices give nearly the same logits") {
   for (const std::uint32_t slice : {100U, 33U}) {
     system.reset();
     CHECK(rms_difference(system.last_logits(tokens, slice), whole) <= kRecomputedRmsMax);
+  }
+}
+
+TEST_CASE("8 bits: chunks that are read in place give the same bits as restored ones") {
+  std::optional<System> opened;
+  try {
+    opened.emplace(model_path(), Settings{"memory.compressed_attention=true"});
+  } catch (const Exception& exception) {
+    if (exception.error().code == ErrorCode::kUnsupported) return;  // no processor for it
+    throw;
+  }
+  System& system = *opened;
+  const auto tokens = made_up_tokens(kContext + 40, system.model().info().vocabulary);
+  for (const double percent : {10.0, 50.0, 75.0}) {
+    for (const std::uint32_t more : {1U, 40U}) {
+      INFO(percent << " % evicted, then " << more << " tokens");
+      std::vector<std::vector<float>> rows;
+      for (const bool restored : {true, false}) {
+        system.reset();
+        (void)system.last_logits(std::span(tokens).first(kContext));
+        CHECK(system.evict(percent).units.kv_compressed > 0);
+        if (restored) (void)system.restore();
+        rows.push_back(system.last_logits(std::span(tokens).subspan(kContext, more)));
+      }
+      CHECK(same_bits(rows[0], rows[1]));
+    }
   }
 }

@@ -130,7 +130,7 @@ class Probe {
         huge_(config.memory.huge_pages),
         engine_(config, file),
         codec_(value_or_throw(codec::make_codec(config.memory.codec))),
-        alone_(config, engine_.wiring().files(), *codec_, engine_.shape()) {}
+        alone_(config, engine_.wiring().files(), engine_.wiring().codecs(), engine_.shape()) {}
 
   [[nodiscard]] MachineProbe run(std::uint32_t context_tokens) {
     probe_.model = engine_.wiring().model();
