@@ -252,9 +252,10 @@ static inline void mz_bytes_row_item(uint type, mz_bytes weights, ulong row_byte
   }
 }
 
-// ---- Tiles of 4 weight rows × 1 or 2 vectors of lanes, over `count` blocks
+// ---- Tiles of 4 or 8 weight rows × 1 or 2 vectors of lanes, over `count` blocks
 
 #define MZ_R4(F) F(0) F(1) F(2) F(3)
+#define MZ_R8(F) MZ_R4(F) F(4) F(5) F(6) F(7)
 #define MZ_BROADCAST_4(U) ((mz_i)(*(__private const int*)(U)))
 #if MZ_WIDTH == 16
 #define MZ_BROADCAST_8(U) (as_int16((long8)(*(__private const long*)(U))))
@@ -314,33 +315,43 @@ static inline void mz_bytes_row_item(uint type, mz_bytes weights, ulong row_byte
     A##I = mz_fma_v(mw, s0, A##I);                                               \
   }
 #define MZ_TILE_ROWS(I) __private const uchar* u##I = u + I * bytes;
+#define MZ_TILE_NEXT(I) u##I += 32;
 
-// bytes, scales: from one row of u, and of d and m, to the next. halves: 2 where a block has two
-// scales. widen: steps between widenings (without VNNI).
-#define MZ_TILE(NAME, V, STEPS, BLOCK, STEP, LOAD_X, LOAD_SCALES, WIDEN)                          \
+// Asks for block b of every second of the rows to come, of the others with the next block: a line
+// holds about two blocks. All at once they would queue up for the buffers that misses take.
+#define MZ_TILE_AHEAD(I) MZ_PREFETCH(ahead + (2 * I + b % 2) * row_bytes + b * block_bytes);
+#define MZ_TILE_AHEAD_4 MZ_TILE_AHEAD(0) MZ_TILE_AHEAD(1)
+#define MZ_TILE_AHEAD_8 MZ_R4(MZ_TILE_AHEAD)
+
+// bytes, scales: from one row of u, and of d and m, to the next. ahead: the first of as many weight
+// rows to come, of row_bytes each, at the block at which the tile begins; block_bytes 0: none.
+// halves: 2 where a block has two scales. widen: steps between widenings (without VNNI).
+#define MZ_TILE(NAME, COUNT, V, STEPS, BLOCK, STEP, LOAD_X, LOAD_SCALES, WIDEN)                   \
   static inline void NAME(__private const uchar* u, uint bytes, __private const float* d,         \
                           __private const float* m, uint scales, __global const uchar* x,         \
                           size_t next, uint count, __private float* sums, uint stride,            \
-                          uint halves, uint widen) {                                              \
-    MZ_R4(MZ_TILE_ROWS)                                                                           \
-    MZ_R4(MZ_TILE_LOAD_##V)                                                                       \
+                          mz_bytes ahead, size_t row_bytes, uint block_bytes, uint halves,        \
+                          uint widen) {                                                           \
+    MZ_R##COUNT(MZ_TILE_ROWS)                                                                     \
+    MZ_R##COUNT(MZ_TILE_LOAD_##V)                                                                 \
     for (uint b = 0; b < count; ++b) {                                                            \
+      if (block_bytes) { MZ_TILE_AHEAD_##COUNT }                                                  \
       for (uint part = 0; part < halves; ++part) {                                                \
-        MZ_R4(MZ_SUMS_ZERO)                                                                       \
+        MZ_R##COUNT(MZ_SUMS_ZERO)                                                                 \
         const uint end = (part + 1) * (STEPS / halves);                                           \
         _Pragma("unroll") for (uint step = part * (STEPS / halves); step < end; ++step) {         \
           LOAD_X                                                                                  \
-          MZ_R4(STEP)                                                                             \
-          if ((step + 1) % widen == 0) { MZ_R4(WIDEN) }                                           \
+          MZ_R##COUNT(STEP)                                                                       \
+          if ((step + 1) % widen == 0) { MZ_R##COUNT(WIDEN) }                                     \
         }                                                                                         \
         const uint at = b * halves + part;                                                        \
         LOAD_SCALES                                                                               \
-        MZ_R4(MZ_TILE_SCALE_##V)                                                                  \
+        MZ_R##COUNT(MZ_TILE_SCALE_##V)                                                            \
       }                                                                                           \
       x += BLOCK;                                                                                 \
-      u0 += 32; u1 += 32; u2 += 32; u3 += 32;                                                     \
+      MZ_R##COUNT(MZ_TILE_NEXT)                                                                   \
     }                                                                                             \
-    MZ_R4(MZ_TILE_STORE_##V)                                                                      \
+    MZ_R##COUNT(MZ_TILE_STORE_##V)                                                                \
   }
 
 #define MZ_X(AT) (*(__global const mz_i*)(x + (AT)))
@@ -351,17 +362,17 @@ static inline void mz_bytes_row_item(uint type, mz_bytes weights, ulong row_byte
   const mz_f all##V = MZ_XF(FROM + MZ_WIDTH * 36u);                                            \
   const mz_f s##V = halves == 1 ? all##V : part == 0 ? head##V : all##V - head##V;
 
-MZ_TILE(mz_tile_1, 1, 8u, MZ_LANES_BLOCK, MZ_TILE_STEP_1,
+MZ_TILE(mz_tile_1, 4, 1, 8u, MZ_LANES_BLOCK, MZ_TILE_STEP_1,
         const mz_i x0 = MZ_X(step * MZ_VECTOR_BYTES);, MZ_LANE_SCALES(0, 0), MZ_WIDEN_SUMS_1)
 #if MZ_WIDTH == 16
-MZ_TILE(mz_tile_2, 2, 8u, MZ_LANES_BLOCK, MZ_TILE_STEP_2,
+MZ_TILE(mz_tile_2, 4, 2, 8u, MZ_LANES_BLOCK, MZ_TILE_STEP_2,
         const mz_i x0 = MZ_X(step * MZ_VECTOR_BYTES);
         const mz_i x1 = MZ_X(next + step * MZ_VECTOR_BYTES);
         , MZ_LANE_SCALES(0, 0) MZ_LANE_SCALES(1, next), MZ_WIDEN_SUMS)
 #define MZ_PAIR_SCALES                                          \
   const mz_f d0 = MZ_XF(256), all0 = MZ_XF(320), head0 = MZ_XF(384); \
   const mz_f s0 = halves == 1 ? all0 : part == 0 ? head0 : all0 - head0;
-MZ_TILE(mz_tile_p, 1, 4u, MZ_PAIRS_BLOCK, MZ_TILE_STEP_P, const mz_i x0 = MZ_X(step * 64);
+MZ_TILE(mz_tile_p, 8, 1, 4u, MZ_PAIRS_BLOCK, MZ_TILE_STEP_P, const mz_i x0 = MZ_X(step * 64);
         , MZ_PAIR_SCALES, MZ_WIDEN_SUMS_1)
 #endif
 
@@ -379,8 +390,13 @@ MZ_TILE(mz_tile_p, 1, 4u, MZ_PAIRS_BLOCK, MZ_TILE_STEP_P, const mz_i x0 = MZ_X(s
   else if (MZ_BYTE_TYPES & MZ_BYTES_4) TILE(__VA_ARGS__, 1, 8 / PER_STEP);
 #endif
 
-// ---- Few tokens: rows four at a time
+// ---- Few tokens: as many rows at a time as registers hold
 
+#if MZ_WIDTH == 16
+#define MZ_FEW_ROWS 8u
+#else
+#define MZ_FEW_ROWS 4u
+#endif
 #define MZ_FEW_BLOCKS 32u
 static inline void mz_bytes_few_item(uint type, mz_bytes weights, ulong row_bytes, uint columns,
                                      uint rows, uint tokens, __global const uchar* x,
@@ -388,20 +404,16 @@ static inline void mz_bytes_few_item(uint type, mz_bytes weights, ulong row_byte
                                      uint flags, uint planes, uint rows_per_item, uint item) {
   const uint blocks = columns / 32;
   const uint last = min(rows, (item + 1) * rows_per_item);
-  uchar u[4 * MZ_FEW_BLOCKS * 32] __attribute__((aligned(64)));
-  float d[4 * MZ_FEW_BLOCKS * 2] __attribute__((aligned(64)));
-  float m[4 * MZ_FEW_BLOCKS * 2] __attribute__((aligned(64)));
-  float sums[4 * MZ_WIDTH] __attribute__((aligned(64)));
-  for (uint row = item * rows_per_item; row < last; row += 4) {
-    for (uint r = 0; r < 4; ++r) *(__private mz_f*)(sums + r * MZ_WIDTH) = (mz_f)(0.0f);
+  uchar u[MZ_FEW_ROWS * MZ_FEW_BLOCKS * 32] __attribute__((aligned(64)));
+  float d[MZ_FEW_ROWS * MZ_FEW_BLOCKS * 2] __attribute__((aligned(64)));
+  float m[MZ_FEW_ROWS * MZ_FEW_BLOCKS * 2] __attribute__((aligned(64)));
+  float sums[MZ_FEW_ROWS * MZ_WIDTH] __attribute__((aligned(64)));
+  for (uint row = item * rows_per_item; row < last; row += MZ_FEW_ROWS) {
+    for (uint r = 0; r < MZ_FEW_ROWS; ++r) *(__private mz_f*)(sums + r * MZ_WIDTH) = (mz_f)(0.0f);
     for (uint first = 0; first < blocks; first += MZ_FEW_BLOCKS) {
       const uint count = min(MZ_FEW_BLOCKS, blocks - first);
-      const size_t part = row_bytes * count / blocks;
-      mz_bytes ahead = weights + (row + 4) * row_bytes + row_bytes * first / blocks;
-      for (uint r = 0; r < 4; ++r, ahead += row_bytes) {
-        for (size_t at = 0; at < part; at += 64) MZ_PREFETCH(ahead + at);
-      }
-      for (uint r = 0; r < 4; ++r) {
+      mz_bytes ahead = weights + (row + MZ_FEW_ROWS) * row_bytes + row_bytes * first / blocks;
+      for (uint r = 0; r < MZ_FEW_ROWS; ++r) {
         // Rows behind the last one repeat it; their sums are not stored.
         mz_unpack(type, weights + min(row + r, rows - 1) * row_bytes, first, count,
                   u + r * MZ_FEW_BLOCKS * 32, d + r * MZ_FEW_BLOCKS * 2, m + r * MZ_FEW_BLOCKS * 2);
@@ -410,16 +422,16 @@ static inline void mz_bytes_few_item(uint type, mz_bytes weights, ulong row_byte
 #if MZ_WIDTH == 16
         MZ_TILE_FOR_TYPE(mz_tile_p, 2, u, MZ_FEW_BLOCKS * 32, d, m, MZ_FEW_BLOCKS * 2,
                          x + (size_t)(plane * blocks + first) * MZ_PAIRS_BLOCK, 0, count, sums,
-                         MZ_WIDTH)
+                         MZ_WIDTH, ahead, row_bytes, row_bytes / blocks)
 #else
         MZ_TILE_FOR_TYPE(mz_tile_1, 1, u, MZ_FEW_BLOCKS * 32, d, m, MZ_FEW_BLOCKS * 2,
                          x + (size_t)(plane * blocks + first) * MZ_LANES_BLOCK, 0, count, sums,
-                         MZ_WIDTH)
+                         MZ_WIDTH, ahead, row_bytes, row_bytes / blocks)
 #endif
       }
     }
     for (uint t = 0; t < tokens; ++t) {
-      for (uint r = 0; r < 4 && row + r < last; ++r) {
+      for (uint r = 0; r < MZ_FEW_ROWS && row + r < last; ++r) {
 #if MZ_WIDTH == 16
         const float sum = sums[r * 16 + 2 * t] + sums[r * 16 + 2 * t + 1];
 #else
@@ -467,7 +479,7 @@ static inline void mz_bytes_many_item(uint type, mz_bytes weights, ulong row_byt
           MZ_TILE_FOR_TYPE(mz_tile_2, 1, u + r * MZ_LANES_BLOCKS * 32, MZ_LANES_BLOCKS * 32,
                            d + r * MZ_LANES_BLOCKS * 2, m + r * MZ_LANES_BLOCKS * 2,
                            MZ_LANES_BLOCKS * 2, xp + v * next, next, count,
-                           sums + r * stride + v * MZ_WIDTH, stride)
+                           sums + r * stride + v * MZ_WIDTH, stride, 0, 0, 0)
         }
       }
 #endif
@@ -476,7 +488,7 @@ static inline void mz_bytes_many_item(uint type, mz_bytes weights, ulong row_byt
           MZ_TILE_FOR_TYPE(mz_tile_1, 1, u + r * MZ_LANES_BLOCKS * 32, MZ_LANES_BLOCKS * 32,
                            d + r * MZ_LANES_BLOCKS * 2, m + r * MZ_LANES_BLOCKS * 2,
                            MZ_LANES_BLOCKS * 2, xp + v * next, next, count,
-                           sums + r * stride + v * MZ_WIDTH, stride)
+                           sums + r * stride + v * MZ_WIDTH, stride, 0, 0, 0)
         }
       }
     }

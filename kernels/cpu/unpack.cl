@@ -119,28 +119,36 @@ static inline void mz_bytes_q6_k(mz_bytes row, uint b, __private uchar* u, __pri
   }
 }
 
+#define MZ_UNPACK_BLOCKS 32u
+
 // Blocks [first, first + count) of a row. Types of 256 values want multiples of 8. d and m have room
 // for whole groups of 16.
 static inline void mz_unpack(uint type, mz_bytes row, uint first, uint count, __private uchar* u,
                              __private float* d, __private float* m) {
+  // Scales are stored one by one and loaded as vectors, which waits until all have left for the
+  // cache: so they go first, and the bytes are unpacked meanwhile.
 #define MZ_UNPACK_32(ID, REGS, BLOCK_BYTES, FACTOR)                                            \
   case ID:                                                                                     \
     if (!(MZ_BYTE_TYPES >> ID & 1)) break;                                                     \
-    for (uint at = 0; at < count; at += 16) {                                                  \
-      const uint blocks = count - at < 16 ? count - at : 16;                                   \
-      ushort dh[16] __attribute__((aligned(32)));                                              \
-      ushort mh[16] __attribute__((aligned(32)));                                              \
+    for (uint at = 0; at < count; at += MZ_UNPACK_BLOCKS) {                                    \
+      const uint blocks = min(MZ_UNPACK_BLOCKS, count - at);                                   \
+      ushort dh[MZ_UNPACK_BLOCKS] __attribute__((aligned(64)));                                \
+      ushort mh[MZ_UNPACK_BLOCKS] __attribute__((aligned(64)));                                \
       mz_bytes p = row + (size_t)(first + at) * BLOCK_BYTES;                                   \
-      for (uint b = 0; b < blocks; ++b, p += BLOCK_BYTES) {                                    \
-        *(__private int8*)(u + (at + b) * 32) = REGS(p);                                       \
-        dh[b] = *(__global const mz_ushort1*)p;                                                \
-        if (FACTOR == 0) mh[b] = *(__global const mz_ushort1*)(p + 2);                         \
+      _Pragma("unroll 8") for (uint b = 0; b < blocks; ++b) {                                  \
+        dh[b] = *(__global const mz_ushort1*)(p + b * BLOCK_BYTES);                            \
+        if (FACTOR == 0) mh[b] = *(__global const mz_ushort1*)(p + b * BLOCK_BYTES + 2);       \
       }                                                                                        \
-      const float16 scales = __builtin_convertvector(*(__private mz_halves*)dh, float16);      \
-      *(__private float16*)(d + at) = scales;                                                  \
-      *(__private float16*)(m + at) =                                                          \
-          FACTOR == 0 ? __builtin_convertvector(*(__private mz_halves*)mh, float16)            \
-                      : scales * FACTOR;                                                       \
+      _Pragma("unroll 4") for (uint b = 0; b < blocks; ++b) {                                  \
+        *(__private int8*)(u + (at + b) * 32) = REGS(p + b * BLOCK_BYTES);                     \
+      }                                                                                        \
+      for (uint b = 0; b < blocks; b += 16) {                                                  \
+        const float16 scales = __builtin_convertvector(*(__private mz_halves*)(dh + b), float16); \
+        *(__private float16*)(d + at + b) = scales;                                            \
+        *(__private float16*)(m + at + b) =                                                    \
+            FACTOR == 0 ? __builtin_convertvector(*(__private mz_halves*)(mh + b), float16)    \
+                        : scales * FACTOR;                                                     \
+      }                                                                                        \
     }                                                                                          \
     break;
 #define MZ_UNPACK_256(ID, FUNCTION, SCALES)                                        \

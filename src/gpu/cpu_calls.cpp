@@ -262,7 +262,8 @@ CpuCalls::Plan CpuCalls::plan(const actors::TensorView& view, std::uint32_t toke
     plan.kind = bytes ? CpuKind::kBytesFew : half ? CpuKind::kHalfFew : CpuKind::kFew;
     plan.pack = !bytes ? CpuPack::kFew : width_ == 16 ? CpuPack::kPairs : CpuPack::kLanes;
     plan.packs = bytes || half;
-    plan.step = !bytes && half ? 3 : 4;
+    // As many rows as the kernel takes at a time.
+    plan.step = bytes ? (width_ == 16 ? 8 : 4) : half ? 3 : 4;
     most = !bytes && half ? 24 : 16;
   } else {
     plan.kind = bytes ? CpuKind::kBytesMany : CpuKind::kMany;
