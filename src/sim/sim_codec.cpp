@@ -78,7 +78,9 @@ Result<void> SimCodec::decode(std::span<const std::byte> encoded,
     return Error{ErrorCode::kBadFormat, 0, "decode", "of another codec, or of other tokens"};
   }
   for (std::uint32_t token = 0; token < chunk.token_count; ++token) {
-    write_row(chunk.bytes.subspan(token * row, row), encoded_seed(encoded, *chunk.layout, token));
+    std::uint64_t seed = 0;
+    std::memcpy(&seed, encoded.data() + 8 + token * encoded_row(row), 8);
+    write_row(chunk.bytes.subspan(token * row, row), seed);
   }
   return {};
 }

@@ -137,7 +137,7 @@ TEST_CASE("full chunks in the in-memory swap are read where they lie, and a rest
   options.compressed_attention = true;
   Machine machine(options);
   machine.generate(700, 3);
-  const EvictReport report = machine.evict(40);
+  const EvictReport report = machine.evict(20);
   CHECK(report.units.kv_compressed > 0);
   CHECK(report.units.kv_stored + report.units.weights_dropped == 0);
   CHECK(report.restore_memory_ms == 0);

@@ -51,7 +51,7 @@ THREADED = ("src/actors/threaded_dispatcher.cpp", "src/actors/prompt_thread.cpp"
 PUBLIC_TOOLS = re.compile(
     r"^tools/(commands/(run|chat|inspect|tokenize|logits|devices|profile|plan|eval(_[a-z]+)?|command)\.(cpp|h)"
     r"|[a-z_]+\.(cpp|h))$")
-ROOM_TOOLS = re.compile(r"^tools/(commands/(bench(_[a-z]+)?|synth|simulate(_[a-z]+)?|trace)\.(cpp|h)|commands/ttft/[a-z_]+\.(cpp|h)|synth/.*)$")
+ROOM_TOOLS = re.compile(r"^tools/(commands/(bench(_[a-z]+)?|machine_probe|synth|simulate(_[a-z]+)?|trace)\.(cpp|h)|commands/ttft/[a-z_]+\.(cpp|h)|synth/.*)$")
 
 
 def room_of(header):
