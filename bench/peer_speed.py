@@ -9,7 +9,9 @@ theirs. Theirs runs with flash attention on and off, and the better counts. A co
 filled once per depth and length (with random tokens, or, with --random-kv, with a state file whose
 keys and values are random: filling 32k by computing takes long). Printed: the medians and ours over
 theirs. On first use a virtual environment is made (--venv) and llama-cpp-python built in it for
-this processor, which takes some minutes.
+this processor, which takes some minutes. Where the build uses tile instructions (AMX) that the
+machine does not let it run, it ends with an illegal instruction: build it with CFLAGS and CXXFLAGS
+set to "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16".
 """
 
 import argparse
