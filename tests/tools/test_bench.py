@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench ttft, storage and memory: their columns, on a tiny model. No times."""
+"""bench ttft, attention, storage and memory: their columns, on a tiny model. No times."""
 import os
 import unittest
 
@@ -60,6 +60,35 @@ class Bench(unittest.TestCase):
                              "--fill", "prefill", "--policy", "mzcache")
         self.assertEqual(len(found["rows"]), 1)
         self.assertGreater(found["rows"][0]["partial_offload_ms"], 0)
+
+    def test_attention_over_encoded_chunks_reads_fewer_bytes(self):
+        words = ["attention", "-p", "1,8", "--depth", "300,600", "--repeat", "1"]
+        plain = self.json_of(*words)
+        if plain["machine"]["kernels"] != "cpu":
+            result = mzcache("bench", *words, "--encoded", "-m", MODEL)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("--encoded", result.stderr)
+            return
+        shape = [(300, 1), (300, 8), (600, 1), (600, 8)]
+        encoded = self.json_of(*words, "--encoded")
+        for found in (plain, encoded):
+            self.assertEqual([(r["depth"], r["tokens"]) for r in found["rows"]], shape)
+        for before, after in zip(plain["rows"], encoded["rows"]):
+            bytes_before, bytes_after = (r["ms"] * r["read_bytes_per_s"] for r in (before, after))
+            self.assertLess(bytes_after, bytes_before)
+
+    def test_compressed_attention_brings_fewer_chunks_back(self):
+        decoded = {}
+        for mode in ("false", "true"):
+            result = mzcache("bench", "ttft", "-m", MODEL, "--json", "--context", "1500",
+                             "--remaining", "0", "--repeat", "1", "--policy", "memory-only",
+                             "--set", "memory.compressed_attention=" + mode)
+            if result.returncode != 0:
+                self.assertEqual(mode, "true")
+                self.assertIn("needs the cpu kernels", result.stderr)
+                return
+            decoded[mode] = one_object(result.stdout)["rows"][0]["bytes_decoded"]
+        self.assertLess(decoded["true"], decoded["false"])
 
     def test_storage_and_memory(self):
         for name in ("storage", "memory"):

@@ -16,6 +16,7 @@ Missing missing_of(const engine::EngineState& state, std::uint32_t context) {
   state.residency.for_each([&](UnitId unit, const engine::UnitRecord& record) {
     const bool kv = unit.kind == UnitKind::kKv;
     if (record.resident || (kv && !state.residency.seen(unit, next))) return;
+    if (kv && state.residency.read_in_place(unit, record, next)) return;
     const std::uint64_t bytes = state.residency.unit_bytes(unit);
     const bool neighbour = kv && before && before->kind == UnitKind::kKv &&
                            before->layer == unit.layer && before->chunk + 1 == unit.chunk &&

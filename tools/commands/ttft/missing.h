@@ -1,4 +1,5 @@
-// What a restore will have to do: every unit that is not resident, with where it comes from.
+// What a first token will have to wait for: every unit that is neither resident nor read where it
+// lies encoded, with where it comes from.
 #pragma once
 
 #include <cstdint>
