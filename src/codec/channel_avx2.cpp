@@ -43,9 +43,9 @@ struct Simd {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), words);
   }
   // Inf and NaN convert to INT_MIN, which is outside.
-  static void flag_outside(Flags& flags, Float, Int code) {
-    const Int high = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(kSymbolMax));
-    const Int low = _mm256_cmpgt_epi32(_mm256_set1_epi32(-kSymbolMax), code);
+  static void flag_outside(Flags& flags, Float, Int code, int most) {
+    const Int high = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(most));
+    const Int low = _mm256_cmpgt_epi32(_mm256_set1_epi32(-most), code);
     flags.bits = _mm256_or_si256(flags.bits, _mm256_or_si256(high, low));
   }
   static void flag_change(Flags& flags, Int a, Int b) {
@@ -54,6 +54,10 @@ struct Simd {
   }
   static void flag_difference(Flags& flags, Float a, Float b) {
     flags.bits = _mm256_or_si256(flags.bits, _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)));
+  }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags.bits =
+        _mm256_or_si256(flags.bits, _mm256_castps_si256(_mm256_cmp_ps(a, limit, _CMP_NLE_UQ)));
   }
   static std::uint32_t bits(const Flags& flags) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(flags.bits)));

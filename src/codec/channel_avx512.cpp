@@ -41,15 +41,18 @@ struct Simd {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtsepi32_epi16(code));
   }
   // Inf and NaN convert to INT_MIN, which is outside.
-  static void flag_outside(Flags& flags, Float, Int code) {
-    flags.bits |= _mm512_cmpgt_epi32_mask(code, _mm512_set1_epi32(kSymbolMax));
-    flags.bits |= _mm512_cmplt_epi32_mask(code, _mm512_set1_epi32(-kSymbolMax));
+  static void flag_outside(Flags& flags, Float, Int code, int most) {
+    flags.bits |= _mm512_cmpgt_epi32_mask(code, _mm512_set1_epi32(most));
+    flags.bits |= _mm512_cmplt_epi32_mask(code, _mm512_set1_epi32(-most));
   }
   static void flag_change(Flags& flags, Int a, Int b) {
     flags.bits |= _mm512_cmpneq_epi32_mask(a, b);
   }
   static void flag_difference(Flags& flags, Float a, Float b) {
     flags.bits |= _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
+  }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags.bits |= _mm512_cmp_ps_mask(a, limit, _CMP_NLE_UQ);
   }
   static std::uint32_t bits(const Flags& flags) { return flags.bits; }
   static float sum32(const Float* vectors) {

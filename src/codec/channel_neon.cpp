@@ -34,9 +34,9 @@ struct Simd {
   static Int symbols_load(const std::int16_t* from) { return vmovl_s16(vld1_s16(from)); }
   static void symbols_store(std::int16_t* to, Int code) { vst1_s16(to, vqmovn_s32(code)); }
   // NaN converts to 0 here, so it is looked for in the scaled value.
-  static void flag_outside(Flags& flags, Float scaled, Int code) {
-    const uint32x4_t high = vcgtq_s32(code, vdupq_n_s32(kSymbolMax));
-    const uint32x4_t low = vcltq_s32(code, vdupq_n_s32(-kSymbolMax));
+  static void flag_outside(Flags& flags, Float scaled, Int code, int most) {
+    const uint32x4_t high = vcgtq_s32(code, vdupq_n_s32(most));
+    const uint32x4_t low = vcltq_s32(code, vdupq_n_s32(-most));
     const uint32x4_t nan = vmvnq_u32(vceqq_f32(scaled, scaled));
     flags.bits = vorrq_u32(flags.bits, vorrq_u32(nan, vorrq_u32(high, low)));
   }
@@ -45,6 +45,9 @@ struct Simd {
   }
   static void flag_difference(Flags& flags, Float a, Float b) {
     flags.bits = vorrq_u32(flags.bits, vmvnq_u32(vceqq_f32(a, b)));
+  }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags.bits = vorrq_u32(flags.bits, vmvnq_u32(vcleq_f32(a, limit)));
   }
   static std::uint32_t bits(const Flags& flags) {
     const std::uint32_t places[4] = {1, 2, 4, 8};

@@ -41,6 +41,21 @@ int exponent_of(float energy, std::uint32_t width) noexcept {
   return static_cast<int>(std::clamp(exponent, -double{kExponentMax}, double{kExponentMax}));
 }
 
+// The scales to be tried for a token whose rms has this exponent: 0, 1, -1, 2, -2 … from it.
+int candidate(int first, int i) noexcept {
+  return std::clamp(first + (i % 2 == 0 ? -i / 2 : (i + 1) / 2), -kExponentMax, kExponentMax);
+}
+
+// ValueBlock::sure. No value is more than √width times its token's rms; the scale is within
+// kScaleReach and a half of that.
+bool sure_values(std::uint32_t width, const ChannelPlan& plan) noexcept {
+  constexpr float kRmsPerScale = 1.48F;  // 2^(4.5/8)
+  constexpr std::uint32_t kWidthMax = 16384;
+  const float largest =
+      kRmsPerScale * std::sqrt(static_cast<float>(width)) + (kMovesMax + 1) * plan.v_step;
+  return width <= kWidthMax && largest <= 0.45F * plan.v_step * 2030.0F;
+}
+
 }  // namespace
 
 float scale_of(int exponent) noexcept {
@@ -157,13 +172,15 @@ KeyTile ChannelQuantiser::key_tile(const ChannelPlan& plan, std::uint32_t head) 
   tile.inverse = plan.k_inverse + first;
   tile.cosines = work_.cosines.data();
   tile.sines = work_.sines.data();
+  tile.symbol_max = plan.symbol_max;
   return tile;
 }
 
 ValueBlock ChannelQuantiser::value_block(const ChannelPlan& plan, std::uint32_t head,
                                          std::uint32_t block) const {
   const std::size_t first = (std::size_t{head} * geometry_.blocks + block) * kRowValues;
-  return {plan.v_mean + first, plan.v_step, plan.v_inverse};
+  return {plan.v_mean + first, plan.v_step, plan.v_inverse, plan.symbol_max,
+          sure_values(geometry_.width, plan)};
 }
 
 void ChannelQuantiser::turn_to(std::uint32_t tile) {
@@ -208,8 +225,10 @@ bool ChannelQuantiser::reproduces_keys(const std::byte* chunk, const ChannelPlan
     }
     KeyFlags flags;
     for (std::uint32_t head = 0; head < geometry_.layout.kv_heads; ++head) {
-      const KeyFlags of_head = kernels_.quantise_keys(
-          key_tile(plan, head), key_rows(chunk, tile, head), work_.k_symbols.data());
+      KeyTile of_plan = key_tile(plan, head);
+      of_plan.compare = true;
+      const KeyFlags of_head =
+          kernels_.quantise_keys(of_plan, key_rows(chunk, tile, head), work_.k_symbols.data());
       flags.changed |= of_head.changed;
       flags.unstable |= of_head.unstable;
     }
@@ -229,12 +248,15 @@ void ChannelQuantiser::quantise(const std::byte* chunk, const ChannelPlan& plan)
 void ChannelQuantiser::quantise_keys(const std::byte* chunk, const ChannelPlan& plan) {
   const ChunkLayout& layout = geometry_.layout;
   std::int16_t* symbols = work_.k_symbols.data();
+  sure_keys_ = true;
   for (std::uint32_t tile = 0; tile < geometry_.tiles; ++tile) {
     turn_to(tile);
     std::uint32_t unstable = 0;
     for (std::uint32_t head = 0; head < layout.kv_heads; ++head) {
-      unstable |= kernels_.quantise_keys(key_tile(plan, head), key_rows(chunk, tile, head), symbols)
-                      .unstable;
+      const KeyFlags flags =
+          kernels_.quantise_keys(key_tile(plan, head), key_rows(chunk, tile, head), symbols);
+      unstable |= flags.unstable;
+      sure_keys_ = sure_keys_ && flags.unsure == 0;
       symbols += std::size_t{layout.head_dim} * kRowValues;
     }
     for (std::uint32_t lane = 0; lane < lanes(tile); ++lane) {
@@ -266,9 +288,7 @@ bool ChannelQuantiser::reproduces_token(const std::byte* chunk, const ChannelPla
   return true;
 }
 
-// The rms of decoded values is not the one their scale was made of; but there is a scale nearby
-// that gives them back, and none that gives back other values.
-void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& plan) {
+void ChannelQuantiser::add_energies(const std::byte* chunk) {
   const std::uint32_t tokens = geometry_.token_count;
   std::fill_n(work_.sums.begin(), tokens, 0.0F);
   for (std::uint32_t head = 0; head < geometry_.layout.kv_heads; ++head) {
@@ -277,13 +297,19 @@ void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& 
       kernels_.add_energy(rows.data, rows.stride, tokens, work_.sums.data());
     }
   }
+}
+
+// The rms of decoded values is not the one their scale was made of; but there is a scale nearby
+// that gives them back, and none that gives back other values.
+void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& plan) {
+  const std::uint32_t tokens = geometry_.token_count;
+  add_energies(chunk);
   for (std::uint32_t token = 0; token < tokens; ++token) {
     const int first = exponent_of(work_.sums[token], geometry_.width);
     int chosen = first;
     if (first != kZeroScale && work_.v_raw[token] == 0) {
-      for (int i = 0; i <= 2 * kScaleReach; ++i) {  // 0, 1, -1, 2, -2 …
-        const int exponent =
-            std::clamp(first + (i % 2 == 0 ? -i / 2 : (i + 1) / 2), -kExponentMax, kExponentMax);
+      for (int i = 0; i <= 2 * kScaleReach; ++i) {
+        const int exponent = candidate(first, i);
         if (!reproduces_token(chunk, plan, token, exponent)) continue;
         chosen = exponent;
         break;
@@ -292,6 +318,34 @@ void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& 
     work_.exponents[token] = static_cast<std::int8_t>(chosen);
   }
   make_scales();
+}
+
+bool ChannelQuantiser::sure(const ChannelPlan& plan) const {
+  if (!sure_keys_ || !sure_values(geometry_.width, plan)) return false;
+  for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
+    const float scale = work_.scales[token];
+    const bool of_scale = scale >= kSureScaleMin && scale <= kSureScaleMax;
+    if (!of_scale && work_.v_raw[token] == 0) return false;
+  }
+  return true;
+}
+
+// A decoded token gives back its symbols at its own scale, so what is left is whether that is the
+// first to be tried of those that give the token back.
+bool ChannelQuantiser::finds_scales(const std::byte* decoded, const ChannelPlan& plan) {
+  add_energies(decoded);
+  for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
+    if (work_.v_raw[token] != 0) continue;
+    const int used = work_.exponents[token];  // NOLINT(bugprone-signed-char-misuse): a number
+    const int first = exponent_of(work_.sums[token], geometry_.width);
+    if (used == kZeroScale || first == kZeroScale || std::abs(used - first) > kScaleReach) {
+      return false;
+    }
+    for (int i = 0; candidate(first, i) != used; ++i) {
+      if (reproduces_token(decoded, plan, token, candidate(first, i))) return false;
+    }
+  }
+  return true;
 }
 
 void ChannelQuantiser::make_scales() {

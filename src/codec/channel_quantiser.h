@@ -46,6 +46,7 @@ struct ChannelPlan {
   const float* v_mean = nullptr;
   float v_step = 0;
   float v_inverse = 0;
+  int symbol_max = kSymbolMax;
 };
 
 struct QuantiserWork {
@@ -71,6 +72,11 @@ class ChannelQuantiser {
 
   // Encoding. Fills symbols, exponents and raw flags; raw tokens' symbols are 0.
   void quantise(const std::byte* chunk, const ChannelPlan& plan);
+  // Whether, after quantise(), symbols of tokens not kept raw are known to come back from what they
+  // decode to, those moved by up to kMovesMax steps too.
+  [[nodiscard]] bool sure(const ChannelPlan& plan) const;
+  // Whether a second cycle finds the scales again in a chunk of decoded V, where sure().
+  [[nodiscard]] bool finds_scales(const std::byte* decoded, const ChannelPlan& plan);
   // Symbols of raw tokens, and of lanes without a token, to 0.
   void clear_raw();
   // Σ v² of K's tokens but for the sinks; 0 where all is zero.
@@ -112,6 +118,7 @@ class ChannelQuantiser {
   void quantise_keys(const std::byte* chunk, const ChannelPlan& plan);
   void quantise_values(const std::byte* chunk, const ChannelPlan& plan);
   void choose_scales(const std::byte* chunk, const ChannelPlan& plan);
+  void add_energies(const std::byte* chunk);
   [[nodiscard]] bool reproduces_token(const std::byte* chunk, const ChannelPlan& plan,
                                       std::uint32_t token, int exponent);
   void check_scales();
@@ -120,6 +127,7 @@ class ChannelQuantiser {
   const RopeOffsets& rope_;
   const ChunkGeometry& geometry_;
   QuantiserWork& work_;
+  bool sure_keys_ = false;
 };
 
 // 2^(exponent/8) and its inverse; 0 and 0 for kZeroScale, a token that is all zero.

@@ -13,7 +13,7 @@ struct Simd {
   static constexpr std::uint32_t kWidth = 1;
   using Float = float;
   using Int = std::int32_t;
-  using Flags = bool;
+  using Flags = std::uint32_t;
 
   static Float set1(float value) { return value; }
   static Float load(const std::byte* from) { return half_to_float(load_half(from)); }
@@ -25,8 +25,9 @@ struct Simd {
   static Float mul(Float a, Float b) { return a * b; }
   // Beyond 2^22 only that it is outside counts.
   static Int round(Float value) {
-    if (!(std::fabs(value) < 4194304.0F)) return std::numeric_limits<Int>::min();
-    return static_cast<Int>(std::bit_cast<std::uint32_t>(value + 12582912.0F) - 0x4B400000U);
+    const auto near =
+        static_cast<Int>(std::bit_cast<std::uint32_t>(value + 12582912.0F) - 0x4B400000U);
+    return std::fabs(value) < 4194304.0F ? near : std::numeric_limits<Int>::min();
   }
   static Float to_float(Int code) { return static_cast<Float>(code); }
   static Float through_half(Float value) { return half_to_float(float_to_half(value)); }
@@ -34,12 +35,17 @@ struct Simd {
   static void symbols_store(std::int16_t* to, Int code) {
     *to = static_cast<std::int16_t>(code > 32767 ? 32767 : (code < -32768 ? -32768 : code));
   }
-  static void flag_outside(Flags& flags, Float, Int code) {
-    flags = flags || code > kSymbolMax || code < -kSymbolMax;
+  static void flag_outside(Flags& flags, Float, Int code, int most) {
+    flags |= static_cast<Flags>(code > most) | static_cast<Flags>(code < -most);
   }
-  static void flag_change(Flags& flags, Int a, Int b) { flags = flags || a != b; }
-  static void flag_difference(Flags& flags, Float a, Float b) { flags = flags || !(a == b); }
-  static std::uint32_t bits(const Flags& flags) { return flags ? 1U : 0U; }
+  static void flag_change(Flags& flags, Int a, Int b) { flags |= static_cast<Flags>(a != b); }
+  static void flag_difference(Flags& flags, Float a, Float b) {
+    flags |= static_cast<Flags>(!(a == b));
+  }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags |= static_cast<Flags>(!(a <= limit));
+  }
+  static std::uint32_t bits(const Flags& flags) { return flags; }
   static float sum32(const Float* vectors) {
     float sums[kRowValues];
     std::memcpy(sums, vectors, sizeof sums);

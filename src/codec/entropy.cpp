@@ -125,7 +125,7 @@ std::int16_t find_exponent(ChannelQuantiser& quantiser, const std::byte* chunk, 
 }  // namespace
 
 EntropyCodec::EntropyCodec(Preset preset, const SimdVariant& simd)
-    : FramedCodec(name_of(preset), CodecId::kEntropy, 1),
+    : FramedCodec(name_of(preset), CodecId::kEntropy, 2),
       preset_(preset),
       simd_(simd),
       plans_(steps_of(preset)) {}

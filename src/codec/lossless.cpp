@@ -65,6 +65,15 @@ ZSTD_compressionParameters parameters(std::uint64_t stream_bytes) noexcept {
 LosslessCodec::LosslessCodec(Method method)
     : FramedCodec(method_name(method), method_id(method), 1), method_(method) {}
 
+LosslessCodec::StreamBytes LosslessCodec::stream_bytes(
+    std::span<const std::byte> encoded) noexcept {
+  const std::uint64_t payload = encoded.size() - kHeaderBytes;
+  if (read_payload_mode(encoded) == PayloadMode::kRaw) return {payload / 2, payload / 2};
+  std::uint32_t bytes[2] = {};
+  std::memcpy(bytes, encoded.data() + kHeaderBytes, kSizeBytes);
+  return {bytes[0], bytes[1]};
+}
+
 std::uint64_t LosslessCodec::typical_bytes(const actors::ChunkLayout& layout,
                                            std::uint32_t token_count) const noexcept {
   const double share = method_ == Method::kLz4 ? 0.98 : (method_ == Method::kZstd ? 0.91 : 0.84);

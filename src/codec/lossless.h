@@ -16,6 +16,13 @@ class LosslessCodec final : public FramedCodec {
   enum class Method : std::uint8_t { kZstd, kLz4, kSplitZstd };
   explicit LosslessCodec(Method method);
 
+  struct StreamBytes {
+    std::uint64_t k = 0;
+    std::uint64_t v = 0;
+  };
+  // Of a chunk that one of these codecs encoded; both as long as their values where it is raw.
+  [[nodiscard]] static StreamBytes stream_bytes(std::span<const std::byte> encoded) noexcept;
+
   [[nodiscard]] bool lossless() const noexcept override { return true; }
   // As on real keys and values; plans begin with it.
   [[nodiscard]] std::uint64_t typical_bytes(const actors::ChunkLayout& layout,

@@ -151,27 +151,6 @@ class Packer {
   ByteWriter& out_;
 };
 
-// Tokens with symbols that no range holds are kept raw.
-void mark_large(const ChunkGeometry& geometry, QuantiserWork& work) {
-  const auto large = [](std::int16_t symbol) {
-    return symbol > kPackedSymbolMax || symbol < -kPackedSymbolMax;
-  };
-  for (std::uint32_t row = 0; row < geometry.key_rows(); ++row) {
-    const std::uint32_t tile = row / geometry.width;
-    const std::int16_t* const symbols = work.k_symbols.data() + std::size_t{row} * kRowValues;
-    if (std::none_of(symbols, symbols + kRowValues, large)) continue;
-    for (std::uint32_t lane = 0; lane < kRowValues; ++lane) {
-      if (large(symbols[lane])) work.k_raw[tile * kRowValues + lane] = 1;
-    }
-  }
-  for (std::uint32_t row = 0; row < geometry.value_rows(); ++row) {
-    const std::int16_t* const symbols = work.v_symbols.data() + std::size_t{row} * kRowValues;
-    if (std::any_of(symbols, symbols + kRowValues, large)) {
-      work.v_raw[row % geometry.token_count] = 1;
-    }
-  }
-}
-
 // Whether what decoding gives is quantised to the very symbols that were packed.
 bool same_symbols(const ChunkGeometry& geometry, const QuantiserWork& packed,
                   const QuantiserWork& again) {
@@ -199,33 +178,38 @@ bool same_symbols(const ChunkGeometry& geometry, const QuantiserWork& packed,
   return true;
 }
 
-// The chunk as decoding will give it.
-void make_image(ChannelQuantiser& quantiser, const ChunkGeometry& geometry, const ChannelPlan& plan,
-                const std::byte* chunk, Work& work) {
-  std::byte* const image = work.image.data();
+// The chunk's K, V as decoding will give them.
+void make_key_image(ChannelQuantiser& quantiser, const ChunkGeometry& geometry,
+                    const ChannelPlan& plan, Work& work) {
   const std::uint32_t dims = geometry.layout.head_dim;
   const std::int16_t* symbols = work.quantiser.k_symbols.data();
-  quantiser.make_scales();
   for (std::uint32_t tile = 0; tile < geometry.tiles; ++tile) {
     quantiser.turn_to(tile);
     for (std::uint32_t head = 0; head < geometry.layout.kv_heads; ++head) {
-      quantiser.put_keys(image, plan, tile, head, symbols);
+      quantiser.put_keys(work.image.data(), plan, tile, head, symbols);
       symbols += std::size_t{dims} * kRowValues;
     }
   }
-  symbols = work.quantiser.v_symbols.data();
+}
+
+void make_value_image(ChannelQuantiser& quantiser, const ChunkGeometry& geometry,
+                      const ChannelPlan& plan, Work& work) {
+  const std::int16_t* symbols = work.quantiser.v_symbols.data();
   for (std::uint32_t i = 0; i < geometry.layout.kv_heads * geometry.blocks; ++i) {
-    quantiser.put_values(image, plan, i / geometry.blocks, i % geometry.blocks, 0,
+    quantiser.put_values(work.image.data(), plan, i / geometry.blocks, i % geometry.blocks, 0,
                          geometry.token_count, symbols);
     symbols += std::size_t{geometry.token_count} * kRowValues;
   }
-  quantiser.finish();
+}
+
+void put_raw_image(const ChannelQuantiser& quantiser, const ChunkGeometry& geometry,
+                   const std::byte* chunk, Work& work) {
   for (std::uint32_t token = 0; token < geometry.token_count; ++token) {
     for (const bool values : {false, true}) {
       if ((values ? work.quantiser.v_raw : work.quantiser.k_raw)[token] == 0) continue;
       std::byte* const row = reinterpret_cast<std::byte*>(work.again.k_symbols.data());
       quantiser.copy_raw(chunk, values, token, row);
-      quantiser.put_raw(image, values, token, row);
+      quantiser.put_raw(work.image.data(), values, token, row);
     }
   }
 }
@@ -334,12 +318,12 @@ std::optional<std::uint64_t> PackedCodec::encode_payload(const actors::ChunkView
   Work work(arena, *chunk.layout);
   const ChunkGeometry geometry(*chunk.layout, chunk.token_count);
   const auto rope = ropes_.get(chunk.rope, chunk.layout->head_dim, chunk.layout->tokens);
-  const ChannelPlan plan = layer->view();
+  ChannelPlan plan = layer->view();
+  plan.symbol_max = kPackedSymbolMax;
   ChannelQuantiser quantiser(*simd_.channels, *rope, geometry, chunk.first_position,
                              work.quantiser);
   quantiser.quantise(chunk.bytes.data(), plan);
-  mark_large(geometry, work.quantiser);
-  quantiser.clear_raw();
+  const bool sure = quantiser.sure(plan);
 
   writer.put(plans_.id());
   writer.put_bytes(std::as_bytes(work.quantiser.exponents.first(chunk.token_count)));
@@ -349,10 +333,19 @@ std::optional<std::uint64_t> PackedCodec::encode_payload(const actors::ChunkView
   packer.values();
   if (!writer.ok() || writer.used() >= out.size()) return std::nullopt;
 
-  make_image(quantiser, geometry, plan, chunk.bytes.data(), work);
+  // Where all symbols are sure to come back, only the scales of V are to be looked for again.
+  quantiser.make_scales();
+  make_value_image(quantiser, geometry, plan, work);
+  if (sure) {
+    quantiser.finish();
+    if (!quantiser.finds_scales(work.image.data(), plan)) return std::nullopt;
+    return writer.used();
+  }
+  make_key_image(quantiser, geometry, plan, work);
+  quantiser.finish();
+  put_raw_image(quantiser, geometry, chunk.bytes.data(), work);
   ChannelQuantiser again(*simd_.channels, *rope, geometry, chunk.first_position, work.again);
   again.quantise(work.image.data(), plan);
-  mark_large(geometry, work.again);
   if (!same_symbols(geometry, work.quantiser, work.again)) return std::nullopt;
   return writer.used();
 }

@@ -8,6 +8,51 @@
 namespace mzcache::codec {
 namespace {
 
+inline __m256i load16(const std::int16_t* symbols) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(symbols));
+}
+
+// The least of eight unsigned symbols has an instruction of its own.
+inline int least_of(__m256i values) {
+  const __m128i eight =
+      _mm_min_epu16(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
+  return _mm_cvtsi128_si32(_mm_minpos_epu16(eight)) & 0xFFFF;
+}
+
+inline BlockEnds ends_of(const std::int16_t* symbols) {
+  __m256i least = load16(symbols);
+  __m256i most = least;
+  for (std::size_t i = 16; i < kPlaneValues; i += 16) {
+    const __m256i values = load16(symbols + i);
+    least = _mm256_min_epi16(least, values);
+    most = _mm256_max_epi16(most, values);
+  }
+  // Signed order as unsigned order, the other way round for the largest.
+  const __m256i up = _mm256_xor_si256(least, _mm256_set1_epi16(-0x8000));
+  const __m256i down = _mm256_xor_si256(most, _mm256_set1_epi16(0x7FFF));
+  return {least_of(up) - 0x8000, 0x7FFF - least_of(down)};
+}
+
+inline int count_equal(const std::int16_t* symbols, int value) {
+  const __m256i wanted = _mm256_set1_epi16(static_cast<short>(value));
+  int count = 0;
+  for (std::size_t i = 0; i < kPlaneValues; i += 32) {
+    const __m256i equal = _mm256_packs_epi16(_mm256_cmpeq_epi16(load16(symbols + i), wanted),
+                                             _mm256_cmpeq_epi16(load16(symbols + i + 16), wanted));
+    count += __builtin_popcount(static_cast<unsigned>(_mm256_movemask_epi8(equal)));
+  }
+  return count;
+}
+
+inline void limit(std::int16_t* symbols, int least, int most) {
+  const __m256i low = _mm256_set1_epi16(static_cast<short>(least));
+  const __m256i high = _mm256_set1_epi16(static_cast<short>(most));
+  for (std::size_t i = 0; i < kPlaneValues; i += 16) {
+    const __m256i values = _mm256_min_epi16(_mm256_max_epi16(load16(symbols + i), low), high);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + i), values);
+  }
+}
+
 #include "codec/plane_clamp.inl"
 #include "codec/plane_transpose.inl"
 

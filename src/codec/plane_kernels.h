@@ -25,6 +25,12 @@ struct PlaneRange {
   unsigned width = 0;  // bits of symbol - least
 };
 
+// The least and the largest symbol of a block.
+struct BlockEnds {
+  int least = 0;
+  int most = 0;
+};
+
 struct PlaneKernels {
   const char* name;
   // While a bit fewer costs at most kClampCostMax, moves symbols into the narrower range. Doing it

@@ -1,10 +1,26 @@
 // The reference for the plane kernels.
+#include <algorithm>
 #include <cstring>
 
 #include "codec/plane_kernels.h"
 
 namespace mzcache::codec {
 namespace {
+
+BlockEnds ends_of(const std::int16_t* symbols) {
+  const auto [least, most] = std::minmax_element(symbols, symbols + kPlaneValues);
+  return {*least, *most};
+}
+
+int count_equal(const std::int16_t* symbols, int value) {
+  return static_cast<int>(std::count(symbols, symbols + kPlaneValues, value));
+}
+
+void limit(std::int16_t* symbols, int least, int most) {
+  for (std::uint32_t i = 0; i < kPlaneValues; ++i) {
+    symbols[i] = static_cast<std::int16_t>(std::clamp<int>(symbols[i], least, most));
+  }
+}
 
 #include "codec/plane_clamp.inl"
 
