@@ -101,6 +101,8 @@ class Theirs:
         """The context filled up to `depth`, whatever lay behind forgotten."""
         memory = self.api.llama_get_memory(self.contexts[flash])
         if self.depth[flash] < depth:
+            # What the last case left behind would be in the way of what follows.
+            self.api.llama_memory_seq_rm(memory, 0, self.depth[flash], -1)
             if self.random_kv and depth > 512:
                 self.fill_random(flash, depth)
             else:

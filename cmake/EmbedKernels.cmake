@@ -8,7 +8,7 @@ if(EXISTS ${KERNEL_DIR}/common.cl)
   list(INSERT kernel_files 0 ${KERNEL_DIR}/common.cl)
 endif()
 # The set for processors uses the others, and its own files in this order.
-foreach(name vectors attention_tiles unpack pack matmul_bytes matmul_half run)
+foreach(name vectors attention_tiles attention_encoded unpack pack matmul_bytes matmul_half run)
   list(APPEND kernel_files ${KERNEL_DIR}/cpu/${name}.cl)
 endforeach()
 

@@ -16,7 +16,12 @@ static inline void mz_values(mz_bytes values, uint begin, uint end, uint rows,
                              __private const float* scores, __private const float* scale,
                              __private float* sums, uint stride, mz_bytes ahead);
 #else
+// Eight at a time. More share what is decoded of an encoded chunk.
+#if MZ_CPU
+#define MZ_ROWS 24u
+#else
 #define MZ_ROWS 8u
+#endif
 
 #define MZ_KEY_ZERO(I) float16 a##I = (float16)(0.0f), b##I = a##I;
 #define MZ_KEY_STEP(I)                                                  \
@@ -77,16 +82,23 @@ MZ_ATTENTION_TILES(8, MZ_EIGHT)
 
 static inline void mz_keys(mz_bytes keys, uint head_dim, uint rows, __global const float** query,
                            __private float* scores, mz_bytes ahead) {
-  if (rows == 1) mz_keys_1(keys, head_dim, query, scores, ahead);
-  else if (rows <= 4) mz_keys_4(keys, head_dim, query, scores, ahead);
-  else mz_keys_8(keys, head_dim, query, scores, ahead);
+  for (uint r = 0; r < rows; r += 8) {
+    __private float* to = scores + r * MZ_CHUNK_TOKENS;
+    if (rows - r == 1) mz_keys_1(keys, head_dim, query + r, to, ahead);
+    else if (rows - r <= 4) mz_keys_4(keys, head_dim, query + r, to, ahead);
+    else mz_keys_8(keys, head_dim, query + r, to, ahead);
+  }
 }
 static inline void mz_values(mz_bytes values, uint begin, uint end, uint rows,
                              __private const float* scores, __private const float* scale,
                              __private float* sums, uint stride, mz_bytes ahead) {
-  if (rows == 1) mz_values_1(values, begin, end, scores, scale, sums, stride, ahead);
-  else if (rows <= 4) mz_values_4(values, begin, end, scores, scale, sums, stride, ahead);
-  else mz_values_8(values, begin, end, scores, scale, sums, stride, ahead);
+  for (uint r = 0; r < rows; r += 8) {
+    __private const float* p = scores + r * MZ_CHUNK_TOKENS;
+    __private float* to = sums + r * stride;
+    if (rows - r == 1) mz_values_1(values, begin, end, p, scale + r, to, stride, ahead);
+    else if (rows - r <= 4) mz_values_4(values, begin, end, p, scale + r, to, stride, ahead);
+    else mz_values_8(values, begin, end, p, scale + r, to, stride, ahead);
+  }
 }
 #endif
 
@@ -103,6 +115,74 @@ static inline void mz_values_narrow(mz_bytes values, uint width, uint begin, uin
         sums[r * stride + d] = mz_fma(p, v, sums[r * stride + d]);
       }
     }
+  }
+}
+
+// ---- What an item asks of a chunk
+
+typedef struct {
+  mz_bytes data;
+  uint kv_heads, head_dim, kv_head;
+} mz_head_of_chunk;
+
+// A chunk may also lie encoded, where the CPU set is to read it: its address is odd then
+// (kernels/cpu/attention_encoded.cl). `room` is for what is decoded of it.
+#if MZ_CPU
+#define MZ_ROOM (MZ_CHUNK_TOKENS * 32u)
+static inline int mz_encoded(mz_bytes chunk) { return (int)((size_t)chunk & 1); }
+static inline mz_bytes mz_encoded_begin(mz_head_of_chunk c, uint half_index);
+static inline void mz_encoded_keys(mz_head_of_chunk c, uint token, uint rows,
+                                   __global const float** query, __private float* scores,
+                                   __private ushort* room, mz_bytes ahead);
+static inline mz_bytes mz_encoded_values(mz_head_of_chunk c, uint dim, uint begin, uint end,
+                                         uint rows, __private const float* scores,
+                                         __private const float* scale, __private float* sums,
+                                         uint stride, __private ushort* room, mz_bytes ahead);
+#else
+#define MZ_ROOM 1u
+static inline int mz_encoded(mz_bytes chunk) { return 0; }
+#endif
+
+// Where the head's keys (0) or values (1) begin, which is asked for ahead, and bytes of one value.
+static inline mz_bytes mz_head_begin(mz_head_of_chunk c, uint half_index) {
+#if MZ_CPU
+  if (mz_encoded(c.data)) return mz_encoded_begin(c, half_index);
+#endif
+  if (half_index == 0) return c.data + mz_key_offset(c.kv_head, c.head_dim, 0, 0);
+  return c.data + mz_value_offset(c.kv_heads, c.kv_head, c.head_dim, 0, 0);
+}
+static inline size_t mz_value_bytes(mz_head_of_chunk c) { return mz_encoded(c.data) ? 1 : 2; }
+
+// Scores of the head's tile of keys that begins with `token`.
+static inline void mz_head_keys(mz_head_of_chunk c, uint token, uint rows,
+                                __global const float** query, __private float* scores,
+                                __private ushort* room, mz_bytes ahead) {
+#if MZ_CPU
+  if (mz_encoded(c.data)) {
+    mz_encoded_keys(c, token, rows, query, scores, room, ahead);
+    return;
+  }
+#endif
+  mz_keys(c.data + mz_key_offset(c.kv_head, c.head_dim, token, 0), c.head_dim, rows, query, scores,
+          ahead);
+}
+
+// Sums of the head's values from `dim` on, 32 of them or those there are.
+static inline void mz_head_values(mz_head_of_chunk c, uint dim, uint begin, uint end, uint rows,
+                                  __private const float* scores, __private const float* scale,
+                                  __private float* sums, uint stride, __private ushort* room,
+                                  mz_bytes ahead) {
+  mz_bytes values = c.data + mz_value_offset(c.kv_heads, c.kv_head, c.head_dim, 0, dim);
+#if MZ_CPU
+  if (mz_encoded(c.data)) {
+    values = mz_encoded_values(c, dim, begin, end, rows, scores, scale, sums, stride, room, ahead);
+    if (values == 0) return;
+  }
+#endif
+  if (c.head_dim - dim < 32) {
+    mz_values_narrow(values, c.head_dim - dim, begin, end, rows, scores, scale, sums, stride);
+  } else {
+    mz_values(values, begin, end, rows, scores, scale, sums, stride, ahead);
   }
 }
 
@@ -164,6 +244,7 @@ static inline void mz_attention_item(__global const float* q, __global float* ou
   __private float scores[MZ_ROWS * MZ_CHUNK_TOKENS] __attribute__((aligned(64)));
   __private float sums[MZ_ROWS * 256] __attribute__((aligned(64)));
   __private float largest[MZ_ROWS], total[MZ_ROWS], rescale[MZ_ROWS];
+  __private ushort room[MZ_ROOM] __attribute__((aligned(64)));
   __global const float* query[MZ_ROWS];
   int high[MZ_ROWS], low[MZ_ROWS];  // visible positions [low, high) of each row
   for (uint r = 0; r < MZ_ROWS; ++r) {
@@ -185,14 +266,14 @@ static inline void mz_attention_item(__global const float* q, __global float* ou
     const uint begin = (uint)max(low[0] - base, 0);  // ascending with the rows
     const uint end = (uint)min(high[rows - 1] - base, (int)MZ_CHUNK_TOKENS);
     if (begin >= end) continue;
-    mz_bytes data = (mz_bytes)mz_chunk(kv_base, table + table_first, chunk);
+    const mz_head_of_chunk here = {(mz_bytes)mz_chunk(kv_base, table + table_first, chunk), kv_heads,
+                                   head_dim, kv_head};
     const uint tile_begin = begin / MZ_TILE_TOKENS * MZ_TILE_TOKENS;
+    // This head's values of the chunk come next, and are as long as its keys.
+    mz_bytes values = mz_head_begin(here, 1);
     for (uint t = tile_begin; t < end; t += MZ_TILE_TOKENS) {
-      mz_bytes keys = data + mz_key_offset(kv_head, head_dim, t, 0);
-      // This head's values of the chunk, which come next, are as long as its keys.
-      mz_bytes ahead = data + mz_value_offset(kv_heads, kv_head, head_dim, 0, 0) +
-                       (size_t)t * head_dim * 2;
-      mz_keys(keys, head_dim, rows, query, scores + t, ahead);
+      mz_head_keys(here, t, rows, query, scores + t, room,
+                   values + t * head_dim * mz_value_bytes(here));
     }
     const uint tile_end = (end + MZ_TILE_TOKENS - 1) / MZ_TILE_TOKENS * MZ_TILE_TOKENS;
     for (uint r = 0; r < MZ_ROWS; ++r) {
@@ -201,18 +282,14 @@ static inline void mz_attention_item(__global const float* q, __global float* ou
                                   high[r] - base, score_scale, softcap, largest + r, total + r);
     }
     // Meanwhile the keys of the next chunk.
-    mz_bytes next = chunk + 1 < chunk_end
-                        ? (mz_bytes)mz_chunk(kv_base, table + table_first, chunk + 1) +
-                              mz_key_offset(kv_head, head_dim, 0, 0)
-                        : data;
+    mz_head_of_chunk next = here;
+    if (chunk + 1 < chunk_end) {
+      next.data = (mz_bytes)mz_chunk(kv_base, table + table_first, chunk + 1);
+    }
+    mz_bytes keys = mz_head_begin(next, 0);
     for (uint dim = 0; dim < head_dim; dim += 32) {
-      mz_bytes values = data + mz_value_offset(kv_heads, kv_head, head_dim, 0, dim);
-      if (head_dim - dim < 32) {
-        mz_values_narrow(values, head_dim - dim, begin, end, rows, scores, rescale, sums + dim, stride);
-        continue;
-      }
-      mz_bytes ahead = next + (size_t)dim * MZ_CHUNK_TOKENS * 2;
-      mz_values(values, begin, end, rows, scores, rescale, sums + dim, stride, ahead);
+      mz_head_values(here, dim, begin, end, rows, scores, rescale, sums + dim, stride, room,
+                     keys + dim * MZ_CHUNK_TOKENS * mz_value_bytes(next));
     }
   }
 

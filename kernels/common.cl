@@ -128,6 +128,8 @@ static inline ulong mz_value_offset(uint kv_heads, uint kv_head, uint head_dim, 
 
 // Registers by name: arrays of vectors are not always kept in registers.
 #define MZ_ONE(F) F(0)
+#define MZ_TWO(F) F(0) F(1)
+#define MZ_THREE(F) F(0) F(1) F(2)
 #define MZ_FOUR(F) F(0) F(1) F(2) F(3)
 #define MZ_SIX(F) F(0) F(1) F(2) F(3) F(4) F(5)
 #define MZ_EIGHT(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6) F(7)

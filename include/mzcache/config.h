@@ -31,13 +31,15 @@ struct Config {
 
   struct Memory {
     std::string codec = "q8";            // in-memory swap
-    std::string storage_codec = "none";  // chunks written to the swap file by the first two stages
+    std::string storage_codec = "none";  // chunks that go straight to the swap file; none: raw
     std::string swap_directory = "/var/tmp";
     std::uint64_t swap_file_max = std::uint64_t{8} << 30;  // bytes
     // What compressed chunks may take: a share of the KV cache, or bytes where not 0.
     double memory_swap_max_percent = 100.0;
     std::uint64_t memory_swap_max_bytes = 0;
     std::uint64_t keep_compressed = 0;  // bytes
+    // Attention reads full chunks in the in-memory swap as they lie there: nothing is decoded
+    // before the first token. Needs codec "q8" and the cpu kernels.
     bool compressed_attention = false;
     bool free_out_of_window = true;
     bool huge_pages = true;
@@ -70,6 +72,7 @@ struct Config {
     std::string file;
     double read_bytes_per_s = 0;  // 0: measured
     double decode_bytes_per_s = 0;
+    double storage_decode_bytes_per_s = 0;  // of memory.storage_codec, where it is another codec
     double allocate_bytes_per_s = 0;
     double prefill_tokens_per_s = 0;
   } profile;

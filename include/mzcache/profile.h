@@ -27,6 +27,9 @@ struct ProfileReport {
   double write_bytes_per_s = 0;
   double encode_bytes_per_s = 0;
   double decode_cpu_s_per_byte = 0;
+  // Of memory.storage_codec, where it is another codec than memory.codec; else 0.
+  double storage_decode_bytes_per_s = 0;
+  double storage_decode_cpu_s_per_byte = 0;
   double measure_s = 0;  // how long measuring took, when it was done
   bool cached = false;   // read from the file, not measured now
   std::string file;      // where it is kept; "" where it could not be

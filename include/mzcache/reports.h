@@ -12,13 +12,14 @@ using Token = std::int32_t;
 struct EvictReport {
   std::string detail;  // what went wrong, where the error code says so
   std::uint64_t requested_bytes = 0;
-  std::uint64_t freed_bytes = 0;       // net: units released minus growth of the in-memory swap
-  bool all_there_is = false;           // less than requested was freed because no more is there
-  std::int64_t pss_drop_bytes = 0;     // what the process holds, before minus after
-  std::uint64_t bytes_written = 0;     // to the swap file
-  std::uint64_t bytes_encoded = 0;     // raw bytes of the chunks that were encoded
-  std::uint64_t bytes_compressed = 0;  // what their encoded forms take
-  double ms = 0;                       // from message to memory given back
+  std::uint64_t freed_bytes = 0;    // net: units released minus growth of the in-memory swap
+  bool all_there_is = false;        // less than requested was freed because no more is there
+  std::int64_t pss_drop_bytes = 0;  // what the process holds, before minus after
+  std::uint64_t bytes_written = 0;  // to the swap file
+  std::uint64_t bytes_encoded = 0;  // raw bytes of the chunks that were encoded
+  std::uint64_t storage_bytes_encoded = 0;  // of these, by memory.storage_codec
+  std::uint64_t bytes_compressed = 0;       // what their encoded forms take
+  double ms = 0;                            // from message to memory given back
   double remaining_percent = 100;
   // What the two restore paths then owe, by the profile: decoding, and reading from storage.
   double restore_memory_ms = 0;
@@ -37,17 +38,19 @@ struct EvictReport {
 struct RestoreReport {
   std::string detail;
   std::uint64_t bytes_read = 0;
-  std::uint64_t swap_bytes_read = 0;  // of these, from the swap file
-  std::uint64_t bytes_decoded = 0;    // raw bytes of decoded chunks
+  std::uint64_t swap_bytes_read = 0;        // of these, from the swap file
+  std::uint64_t bytes_decoded = 0;          // raw bytes of decoded chunks
+  std::uint64_t storage_bytes_decoded = 0;  // of these, what memory.storage_codec encoded
   std::uint64_t bytes_allocated = 0;
   double allocate_ms = 0;  // stages' own time, summed over workers
   double read_ms = 0;
   double swap_read_ms = 0;  // of this, for the swap file
   double decode_ms = 0;
-  double wait_ms = 0;          // the device stood still for a unit
-  double overlap_percent = 0;  // of the restore, while the device computed
-  double ms = 0;               // first command to last unit ready
-  bool recomputed = false;     // the context was recomputed from its token ids
+  double storage_decode_ms = 0;  // of this, for storage_bytes_decoded
+  double wait_ms = 0;            // the device stood still for a unit
+  double overlap_percent = 0;    // of the restore, while the device computed
+  double ms = 0;                 // first command to last unit ready
+  bool recomputed = false;       // the context was recomputed from its token ids
 };
 
 enum class StopReason : std::uint8_t { kEos, kLength, kStop, kCancelled, kEvicted, kContextFull };

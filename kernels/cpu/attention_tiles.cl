@@ -9,7 +9,6 @@ static inline float8 mz_load_half8(mz_bytes p) {
   return __builtin_convertvector(*(__global const mz_half_8*)p, float8);
 }
 
-#define MZ_TWO(F) F(0) F(1)
 #define MZ_ROW_QUERY(I) __global const float* q##I = query[I];
 #define MZ_ROW_ZERO_2(I) float8 a##I = (float8)(0.0f), b##I = a##I;
 #define MZ_ROW_ZERO_4(I) MZ_ROW_ZERO_2(I) float8 c##I = a##I, e##I = a##I;

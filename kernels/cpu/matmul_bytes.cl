@@ -245,7 +245,7 @@ static inline void mz_bytes_row_item(uint type, mz_bytes weights, ulong row_byte
 #endif
   for (; row < last; ++row) {
     mz_bytes w = weights + row * row_bytes;
-    for (uint at = 0; at < row_bytes; at += 64) MZ_PREFETCH(w + 4 * row_bytes + at);
+    for (uint at = 0; at < row_bytes; at += 64) MZ_PREFETCH(w + MZ_AHEAD + at);
     const float sum = mz_bytes_row(type, w, columns, x, planes, row + 1 < last ? w + row_bytes : w,
                                    ahead, &turn);
     mz_finish_value(y + row, sum, unit, bias_offset, row, flags);
@@ -396,13 +396,11 @@ static inline void mz_bytes_few_item(uint type, mz_bytes weights, ulong row_byte
     for (uint r = 0; r < 4; ++r) *(__private mz_f*)(sums + r * MZ_WIDTH) = (mz_f)(0.0f);
     for (uint first = 0; first < blocks; first += MZ_FEW_BLOCKS) {
       const uint count = min(MZ_FEW_BLOCKS, blocks - first);
-#if MZ_NARROW
       const size_t part = row_bytes * count / blocks;
       mz_bytes ahead = weights + (row + 4) * row_bytes + row_bytes * first / blocks;
       for (uint r = 0; r < 4; ++r, ahead += row_bytes) {
         for (size_t at = 0; at < part; at += 64) MZ_PREFETCH(ahead + at);
       }
-#endif
       for (uint r = 0; r < 4; ++r) {
         // Rows behind the last one repeat it; their sums are not stored.
         mz_unpack(type, weights + min(row + r, rows - 1) * row_bytes, first, count,

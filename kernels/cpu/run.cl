@@ -168,6 +168,18 @@ static inline void mz_item(__global const mz_operation* op, uint item) {
   }
 }
 
+// Where `self` begins in the next product with one token, which memory is asked for while the group
+// waits for the others: rows are too short for it otherwise.
+static inline void mz_prefetch_next(__global const mz_operation* op, uint left, uint self,
+                                    uint groups) {
+  for (uint i = 0; i < min(left, 3u); ++i, ++op) {
+    if (op->kind != MZ_OP_ROW && op->kind != MZ_OP_BYTES_ROW) continue;
+    mz_bytes from = MZ_BYTES(0) + op->p[3] + op->items * self / groups * op->u[5] * op->p[5];
+    for (uint at = 0; at < MZ_AHEAD; at += 64) MZ_PREFETCH(from + at);
+    return;
+  }
+}
+
 // OpenCL 1.2 pointers without an address space are private, which on the processor is any memory.
 static inline volatile uint* mz_shared(__global uint* p) { return (volatile uint*)(size_t)p; }
 
@@ -184,24 +196,33 @@ static inline void mz_offer_core(void) {
 #endif
 }
 
-// taken: per operation, how many of its items were taken; zero before. arrived: at barriers, never
-// reset; `before` of them when the launch was made.
+// taken: per group and operation, how many items of the group's share were taken; zero before.
+// capacity: operations of a group in `taken`. arrived: at barriers, never reset; `before` of them
+// when the launch was made.
 MZ_KERNEL void mz_run(__global const int* stop, __global const mz_operation* operations,
                       __global uint* taken, __global uint* arrived, uint before, uint first,
-                      uint last, uint groups) {
+                      uint last, uint groups, uint capacity) {
   if (first >= last) return;
   uint goal = before;
   for (uint i = first; i < last; ++i) {
     __global const mz_operation* op = operations + i;
     if (!mz_stopped(stop)) {
-      const uint items = op->items;
-      for (;;) {
-        const uint item = __atomic_fetch_add(mz_shared(taken + i), 1u, __ATOMIC_RELAXED);
-        if (item >= items) break;
-        mz_item(op, item);
+      // A share of neighbours for each group, which memory is read fastest in; then what others are
+      // late with.
+      const uint self = get_global_id(0);
+      for (uint turn = 0; turn < groups; ++turn) {
+        const uint share = (self + turn) % groups;
+        const uint begin = op->items * share / groups, end = op->items * (share + 1) / groups;
+        __global uint* counter = taken + share * capacity + i;
+        for (;;) {
+          const uint item = begin + __atomic_fetch_add(mz_shared(counter), 1u, __ATOMIC_RELAXED);
+          if (item >= end) break;
+          mz_item(op, item);
+        }
       }
     }
     if (i + 1 == last) break;
+    mz_prefetch_next(op + 1, last - i - 1, get_global_id(0), groups);
     goal += groups;
     __atomic_fetch_add(mz_shared(arrived), 1u, __ATOMIC_ACQ_REL);
     uint spins = 0;

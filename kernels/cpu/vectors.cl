@@ -90,3 +90,7 @@ static inline int8 mz_dot8_signed(int8 sum, int8 w, int8 s) {
                  __builtin_astype(moved, int8));
 }
 #endif
+
+// Bytes ahead that are asked of memory where rows are read once: what arrives while those before are
+// worked on. What is behind an item is the group's next one (run.cl).
+#define MZ_AHEAD 4096u

@@ -1,8 +1,9 @@
 // The timeline as Chrome trace event JSON, and back.
 //
-// Per span: one complete event ("X") on its track's thread, or, where spans of a track may overlap,
-// a pair of async events ("b", "e") with an id of its own. Times are microseconds with three
-// decimals: nanoseconds survive the round trip (up to 50 days of uptime; readers hold doubles).
+// A counter's value is an event "C". Per span: one complete event ("X") on its track's thread, or,
+// where spans of a track may overlap, a pair of async events ("b", "e") with an id of its own.
+// Times are microseconds with three decimals: nanoseconds survive the round trip (up to 50 days of
+// uptime; readers hold doubles).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,6 +80,11 @@ void append_head(std::string& out, char phase, const SpanRecord& span, Nanosecon
 }
 
 void append_span(std::string& out, const SpanRecord& span, std::uint64_t id) {
+  if (span.counter) {
+    append_head(out, 'C', span, span.begin);
+    fmt::format_to(std::back_inserter(out), R"(,"args":{{"value":{}}}}})", span.bytes);
+    return;
+  }
   if (!span.overlapping) {
     append_head(out, 'X', span, span.begin);
     out += R"(,"dur":)";
@@ -162,6 +168,8 @@ class Reader {
       trace_.tracks[track(event)] = text(*args, "name");
     } else if (phase == "X") {
       read_complete(event);
+    } else if (phase == "C") {
+      read_counter(event);
     } else if (phase == "b" || phase == "e") {
       read_async(event, phase == "b");
     }
@@ -194,6 +202,18 @@ class Reader {
     span.end = span.begin + std::max(duration, Nanoseconds{0});
     read_args(event, span);
     trace_.spans.push_back(span);
+  }
+  void read_counter(const Json& event) {
+    SpanRecord sample;
+    const auto args = event.find("args");
+    if (args == event.end() || !to_nanoseconds(event, "ts", sample.begin)) return;
+    sample.counter = true;
+    sample.track = track(event);
+    sample.name = name(event);
+    sample.end = sample.begin;
+    const double value = args->is_object() ? number(*args, "value", 0) : 0;
+    sample.bytes = value >= 0 && value < 9e15 ? static_cast<std::uint64_t>(value) : 0;
+    trace_.spans.push_back(sample);
   }
   void read_async(const Json& event, bool begins) {
     Nanoseconds time{0};

@@ -7,11 +7,12 @@ namespace mzcache::actors {
 
 void Compressor::on(CompressChunk&& message) noexcept {
   const Nanoseconds begin = clock_.now();
-  scratch_.resize(codec_.scratch_bytes(shape_.layout));
+  const KvCodec& codec = codecs_.of(message.tier);
+  scratch_.resize(codec.scratch_bytes(shape_.layout));
   memory_.begin_host_access(message.unit);
   const auto chunk =
       shape_.view<const std::byte>(message.unit, message.token_count, memory_.bytes(message.unit));
-  Result<std::uint64_t> encoded = codec_.encode(chunk, message.destination, scratch_);
+  Result<std::uint64_t> encoded = codec.encode(chunk, message.destination, scratch_);
   memory_.end_host_access(message.unit);
   ChunkCompressed report;
   report.unit = message.unit;

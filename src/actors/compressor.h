@@ -1,5 +1,6 @@
 // The compressor (paper §4.3): encodes a chunk that leaves its shared buffer into the in-memory
-// swap, so that decoding is the second restore path beside storage.
+// swap, so that decoding is the second restore path beside storage; or, with a codec for storage,
+// into staging from which it is written.
 //
 // State: scratch for the codec. Invariant: the chunk's buffer is only read.
 #pragma once
@@ -21,8 +22,9 @@ class Compressor {
     Port<ChunkCompressed> compressed;
   };
 
-  Compressor(SharedMemory& memory, const KvCodec& codec, const KvShape& shape, const Clock& clock)
-      : memory_(memory), codec_(codec), shape_(shape), clock_(clock) {}
+  Compressor(SharedMemory& memory, const TierCodecs& codecs, const KvShape& shape,
+             const Clock& clock)
+      : memory_(memory), codecs_(codecs), shape_(shape), clock_(clock) {}
   void connect(Ports ports) { ports_ = ports; }
 
   void on(CompressChunk&& message) noexcept;
@@ -31,7 +33,7 @@ class Compressor {
 
  private:
   SharedMemory& memory_;
-  const KvCodec& codec_;
+  const TierCodecs codecs_;
   const KvShape& shape_;
   const Clock& clock_;
   Ports ports_;

@@ -41,10 +41,11 @@ void Decompressor::on(DecodeChunk&& message) noexcept {
                                        unit_name(message.unit) + ": not what was evicted"}});
     return;
   }
-  scratch_.resize(codec_.scratch_bytes(shape_.layout));
+  const KvCodec& codec = codecs_.of(message.tier);
+  scratch_.resize(codec.scratch_bytes(shape_.layout));
   const auto chunk =
       shape_.view<std::byte>(message.unit, message.token_count, memory_.bytes(message.unit));
-  Result<void> decoded = codec_.decode(message.encoded, chunk, scratch_);
+  Result<void> decoded = codec.decode(message.encoded, chunk, scratch_);
   if (!decoded) {
     decoded.error().context = unit_name(message.unit) + ": " + decoded.error().context;
     ports_.failed.send(UnitFailed{message.unit, std::move(decoded.error())});

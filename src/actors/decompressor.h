@@ -28,8 +28,9 @@ class Decompressor {
     Port<UnitFailed> failed;
   };
 
-  Decompressor(SharedMemory& memory, const KvCodec& codec, const KvShape& shape, const Clock& clock)
-      : memory_(memory), codec_(codec), shape_(shape), clock_(clock) {}
+  Decompressor(SharedMemory& memory, const TierCodecs& codecs, const KvShape& shape,
+               const Clock& clock)
+      : memory_(memory), codecs_(codecs), shape_(shape), clock_(clock) {}
   void connect(Ports ports) { ports_ = ports; }
 
   // A run whose units all come from the in-memory swap.
@@ -44,7 +45,7 @@ class Decompressor {
                                       std::size_t begin) const noexcept;
 
   SharedMemory& memory_;
-  const KvCodec& codec_;
+  const TierCodecs codecs_;
   const KvShape& shape_;
   const Clock& clock_;
   Ports ports_;

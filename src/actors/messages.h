@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/ports.h"
+#include "actors/tier_codecs.h"
 #include "actors/units.h"
 
 namespace mzcache::actors {
@@ -36,6 +37,7 @@ struct EncodedFileOrigin {
   FileRange range;  // buffer_offset 0; bytes = encoded size
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
+  CodecTier tier = CodecTier::kMemory;
 };
 using Origin = std::variant<FreshOrigin, HeldOrigin, FileOrigin, MemoryOrigin, EncodedFileOrigin>;
 
@@ -67,6 +69,7 @@ struct DecodeChunk {
   std::span<const std::byte> encoded;
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
+  CodecTier tier = CodecTier::kMemory;
   StagingLease staging;          // empty where the bytes lie in the in-memory swap
   std::uint64_t bytes_read = 0;  // passed on to UnitReady
   Nanoseconds read{0};
@@ -156,11 +159,13 @@ struct TokenReady {
 
 // ---------------------------------------------------------------- evict
 
-// Coordinator → compressor: encode the chunk into `destination` (at least the codec's bound).
+// Coordinator → compressor: encode the chunk into `destination`, which is the coordinator's: in the
+// in-memory swap, or staging on its way to the file.
 struct CompressChunk {
   UnitId unit;
   std::uint32_t token_count = 0;
   std::span<std::byte> destination;
+  CodecTier tier = CodecTier::kMemory;
 };
 struct ChunkCompressed {
   UnitId unit;
@@ -177,6 +182,7 @@ struct WriteChunk {
   std::uint64_t checksum = 0;  // of `encoded`, from when it was encoded
   std::uint64_t file_offset = 0;
   std::uint64_t grow_to = 0;
+  StagingLease staging;  // where not empty, `encoded` lies at its beginning and is written from it
 };
 // Coordinator → writer: no write is under way and none follows soon, so staging is given up. Until
 // then it is kept: while encoding is slower than the disk the writer runs dry after every chunk.

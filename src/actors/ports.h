@@ -126,6 +126,13 @@ class SharedMemory : public StagingMemory {
   [[nodiscard]] virtual std::uint64_t resident_set_bytes() const noexcept = 0;
 };
 
+// A full chunk that attention reads as it lies in the in-memory swap.
+struct EncodedChunk {
+  std::uint32_t layer = 0;
+  std::uint32_t chunk = 0;
+  std::span<const std::byte> bytes;  // KvCodec::in_place(); stays as it is until the slice is done
+};
+
 // One slice of a forward pass: token_count tokens from first_position on.
 struct ComputeSlice {
   std::uint32_t context = 0;
@@ -135,6 +142,9 @@ struct ComputeSlice {
   std::vector<const std::byte*> embedding_rows;
   // Offsets within the slice (ascending) whose logits are wanted; may be empty.
   std::vector<std::uint32_t> logit_rows;
+  // Chunks of the context that are not resident and are read encoded instead, ascending by layer,
+  // then chunk. None of them is written to. Only for queues that reads_encoded().
+  std::vector<EncodedChunk> encoded;
   // Everything the slice needs is resident and nothing else will want the cores until it is done:
   // the device may take all that is enqueued before a flush as one piece.
   bool undisturbed = false;
@@ -170,7 +180,8 @@ class ComputeQueue {
   // Prepares scratch for a slice; its tokens are embedded with the first stage. No slice may be
   // under way: one that was given up has no stage left on the device.
   [[nodiscard]] virtual Result<void> begin_slice(const ComputeSlice& slice) = 0;
-  // Enqueues one stage of one layer; units it names must be resident. ticket 0: no completion of
+  // Enqueues one stage of one layer; units it names must be resident, or among the slice's encoded
+  // chunks. ticket 0: no completion of
   // its own. On an error nothing of the stage is left on the device.
   [[nodiscard]] virtual Result<void> enqueue_layer(std::uint32_t layer, LayerStage stage,
                                                    std::uint64_t ticket) = 0;
@@ -178,6 +189,8 @@ class ComputeQueue {
   [[nodiscard]] virtual Result<void> enqueue_head(std::uint64_t ticket) = 0;
   // Hands what was enqueued to the device.
   virtual void flush() = 0;
+  // Whether attention takes chunks as they lie encoded (slice.encoded).
+  [[nodiscard]] virtual bool reads_encoded() const noexcept { return false; }
   // Whether the slice under way is best enqueued whole before a flush.
   [[nodiscard]] virtual bool takes_whole_slice() const noexcept { return false; }
   // Sets the flag that every kernel reads first; queued work then drains without effect.
@@ -258,6 +271,14 @@ class KvCodec {
   [[nodiscard]] virtual std::uint64_t typical_bytes(const ChunkLayout& layout,
                                                     std::uint32_t token_count) const noexcept {
     return bound(layout, token_count);
+  }
+  // The part of an encoded chunk, one that encode() made, from which attention can take the very
+  // values that decode() would give, where a device knows the form. Empty where it must be decoded:
+  // codecs and payloads without such a form, and chunks that are not full.
+  [[nodiscard]] virtual std::span<const std::byte> in_place(std::span<const std::byte>,
+                                                            const ChunkLayout&,
+                                                            std::uint32_t) const noexcept {
+    return {};
   }
   // Bytes of scratch encode and decode want.
   [[nodiscard]] virtual std::uint64_t scratch_bytes(const ChunkLayout& layout) const noexcept = 0;

@@ -36,6 +36,7 @@ struct StorageReader::Read {
   UnitId unit;
   std::optional<std::uint64_t> checksum;
   std::uint32_t token_count = 0;
+  CodecTier tier = CodecTier::kMemory;
   std::uint64_t encoded_bytes = 0;  // 0: raw, into the unit
   std::uint64_t encoded_offset = 0;
   // … or rows.
@@ -72,6 +73,7 @@ void StorageReader::on(ReadUnit&& message) noexcept {
     const auto& encoded = std::get<EncodedFileOrigin>(message.origin);
     read->checksum = encoded.checksum;
     read->token_count = encoded.token_count;
+    read->tier = encoded.tier;
     read->encoded_bytes = encoded.range.bytes;
     read->encoded_offset = encoded.range.file_offset;
   }
@@ -132,7 +134,23 @@ void StorageReader::trim() noexcept {
 void StorageReader::on_device() noexcept {
   reap();
   submit_more();
+  if (timeline_.enabled()) {
+    count(kReadsInFlight, in_flight_.size(), counted_in_flight_);
+    count(kReadsLeft, reads_.size(), counted_left_);
+  }
   if (idle()) trim();
+}
+
+void StorageReader::count(const char* what, std::size_t now, std::size_t& before) noexcept {
+  if (now == before) return;
+  before = now;
+  SpanRecord sample;
+  sample.track = track_;
+  sample.counter = true;
+  sample.name = what;
+  sample.begin = sample.end = clock_.now();
+  sample.bytes = now;
+  timeline_.record(sample);
 }
 
 void StorageReader::submit_more() noexcept {
@@ -264,6 +282,7 @@ void StorageReader::finish_unit(Read& read) noexcept {
     decode.encoded = std::span<const std::byte>(*read.staging).first(read.encoded_bytes);
     decode.checksum = *read.checksum;
     decode.token_count = read.token_count;
+    decode.tier = read.tier;
     decode.staging = std::move(read.staging);
     decode.bytes_read = read.transfer.bytes();
     decode.read = take_busy(FileId::kSwap);

@@ -61,6 +61,7 @@ class StorageReader {
                                                 std::span<std::byte> buffer) noexcept;
   void row_part_done(Error error) noexcept;
   void trim() noexcept;
+  void count(const char* what, std::size_t now, std::size_t& before) noexcept;
   void count_busy(FileId file) noexcept;
   [[nodiscard]] Nanoseconds take_busy(FileId file) noexcept;
 
@@ -80,6 +81,9 @@ class StorageReader {
   std::unordered_map<std::uint64_t, Request> in_flight_;  // by tag
   std::uint64_t next_tag_ = 1;
   std::size_t next_decompressor_ = 0;
+  // As the trace has them.
+  std::size_t counted_in_flight_ = 0;
+  std::size_t counted_left_ = 0;
   // Time with requests in flight that was not reported yet, by file: what passes between two
   // completions belongs to the latter's.
   std::array<Nanoseconds, 2> busy_{};

@@ -48,12 +48,15 @@ void StorageWriter::on(WriteChunk&& message) noexcept {
     write->checksum = checksum(piece.span);
   } else {
     const std::uint64_t whole = align_up(message.encoded.size(), kBlockAlignment);
-    write->staging = staging_.try_acquire(whole);
+    write->staging = std::move(message.staging);
     if (write->staging == nullptr) {
-      refuse({ErrorCode::kNoMemory, 0, "write", "no staging"});
-      return;
+      write->staging = staging_.try_acquire(whole);
+      if (write->staging == nullptr) {
+        refuse({ErrorCode::kNoMemory, 0, "write", "no staging"});
+        return;
+      }
+      std::memcpy(write->staging->data(), message.encoded.data(), message.encoded.size());
     }
-    std::memcpy(write->staging->data(), message.encoded.data(), message.encoded.size());
     std::memset(write->staging->data() + message.encoded.size(), 0, whole - message.encoded.size());
     piece.span = write->staging->first(whole);
     piece.bytes = whole;

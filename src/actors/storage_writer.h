@@ -1,5 +1,5 @@
-// The storage writer (paper §4.3): sends chunks to the swap file, raw from their shared buffers or
-// encoded from the in-memory swap, by direct writes.
+// The storage writer (paper §4.3): sends chunks to the swap file, raw from their shared buffers,
+// encoded from the in-memory swap, or encoded from the staging they come with, by direct writes.
 //
 // State: writes in the order they came; the requests in flight. Invariant: a chunk's slot is
 // allocated on disk before it is written, and its buffer is given up only after the completion.
@@ -19,7 +19,8 @@
 
 namespace mzcache::actors {
 
-// Encoded chunks that may be at the writer at once: each is copied to aligned memory.
+// Chunks out of the in-memory swap that may be at the writer at once: each is copied to aligned
+// memory.
 inline constexpr std::size_t kEncodedWritesMax = 16;
 
 class StorageWriter {
@@ -57,7 +58,7 @@ class StorageWriter {
   Timeline& timeline_;
   std::uint32_t track_;
   Ports ports_;
-  BufferPool staging_;  // encoded chunks are copied to aligned memory
+  BufferPool staging_;  // what lies in the in-memory swap is copied to aligned memory
   std::deque<std::shared_ptr<Write>> writes_;
   std::unordered_map<std::uint64_t, Request> in_flight_;
   std::uint64_t next_tag_ = 1;

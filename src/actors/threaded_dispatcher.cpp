@@ -60,8 +60,12 @@ void pause_briefly() noexcept {
 constexpr int kDecoderNice = 10;
 constexpr int kAllocatorNice = 5;
 
-// The calling thread's place among others. What an actor that a device waits for is late by, the
-// device idles; codecs, and allocators, which zero pages, are work like its own.
+}  // namespace
+
+std::int32_t current_cpu() noexcept { return sched_getcpu(); }
+
+// What an actor that a device waits for is late by, the device idles; codecs, and allocators, which
+// zero pages, are work like its own.
 void take_place(ActorKind kind, DeviceCores cores) noexcept {
   const bool shared = cores == DeviceCores::kShared;
   switch (kind) {
@@ -75,10 +79,6 @@ void take_place(ActorKind kind, DeviceCores cores) noexcept {
       static_cast<void>(run_promptly(kind == ActorKind::kStorageReader));
   }
 }
-
-}  // namespace
-
-std::int32_t current_cpu() noexcept { return sched_getcpu(); }
 
 Result<CpuTopology> this_topology() {
   CpuMask allowed(kCoresMax);

@@ -66,6 +66,11 @@ class ThreadedCell : public Cell {
 // Whether the compute device runs on the cores that the actors run on.
 enum class DeviceCores : std::uint8_t { kOwn, kShared };
 
+// The calling thread takes the place among others that an actor's thread has: what the device waits
+// for goes first, and where the device computes on the same cores it goes before codecs and
+// allocators. Wishes, like run_promptly().
+void take_place(ActorKind kind, DeviceCores cores) noexcept;
+
 class ThreadedDispatcher final : public Dispatcher {
  public:
   // The timeline outlives the dispatcher. An empty topology pins nothing.

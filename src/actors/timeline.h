@@ -38,7 +38,12 @@ struct SpanRecord {
   UnitId unit;
   bool has_unit = false;
   std::uint64_t bytes = 0;
+  bool counter = false;  // no span: from `begin` on, what `name` counts is `bytes`
 };
+
+// What the storage reader counts: requests the device has, and units with something left to ask it.
+inline constexpr const char* kReadsInFlight = "reads in flight";
+inline constexpr const char* kReadsLeft = "reads left";
 
 class Timeline {
  public:

@@ -26,7 +26,7 @@ TraceSummary summarize(const std::vector<SpanRecord>& spans) {
   std::array<StageSummary, kStages> stages;
   for (const SpanRecord& span : spans) {
     const auto stage = static_cast<std::size_t>(span.stage);
-    if (stage >= kStages) continue;
+    if (stage >= kStages || span.counter) continue;
     summary.begin = std::min(summary.begin, span.begin);
     summary.end = std::max(summary.end, span.end);
     busy[stage].emplace_back(span.begin, span.end);

@@ -139,7 +139,9 @@ std::size_t lane_for(Row& row, const SpanRecord& span) {
 std::vector<Row> rows_of(const TraceFile& trace) {
   std::vector<Row> rows(trace.tracks.size());
   for (const SpanRecord& span : trace.spans) {
-    if (span.track >= rows.size() || span.stage >= Stage::kCount) continue;
+    if (span.track >= rows.size() || span.stage >= Stage::kCount || span.counter) {
+      continue;
+    }
     Row& row = rows[span.track];
     if (span.stage == Stage::kHandler && !span.overlapping) {
       row.strip.emplace_back(span.begin, span.end);

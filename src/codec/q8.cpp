@@ -76,4 +76,17 @@ Result<void> Q8Codec::decode(std::span<const std::byte> encoded,
   return {};
 }
 
+// The grouped form, behind the header. Its parameters are finite: encode() writes no others.
+std::span<const std::byte> Q8Codec::in_place(std::span<const std::byte> encoded,
+                                             const actors::ChunkLayout& layout,
+                                             std::uint32_t token_count) const noexcept {
+  if (token_count != layout.tokens || layout.order != actors::ChunkLayout::Order::kTiled) return {};
+  const std::uint64_t bytes = grouped_size(layout, token_count).total();
+  if (encoded.size() < kHeaderBytes + bytes) return {};
+  const auto mode = read_mode(name(), encoded, CodecId::kQ8, static_cast<std::uint16_t>(version()),
+                              layout, token_count);
+  if (!mode || *mode != PayloadMode::kQuantised) return {};
+  return encoded.subspan(kHeaderBytes, bytes);
+}
+
 }  // namespace mzcache::codec

@@ -33,6 +33,9 @@ class Q8Codec final : public actors::KvCodec {
   [[nodiscard]] Result<void> decode(std::span<const std::byte> encoded,
                                     const actors::MutableChunkView& chunk,
                                     std::span<std::byte> scratch) const override;
+  [[nodiscard]] std::span<const std::byte> in_place(
+      std::span<const std::byte> encoded, const actors::ChunkLayout& layout,
+      std::uint32_t token_count) const noexcept override;
 
  private:
   const Q8Kernels* kernels_;

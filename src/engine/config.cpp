@@ -59,8 +59,6 @@ void check(Verdict verdict, const std::string& where, const ConfigKey& key,
   if (verdict == Verdict::kTaken) return;
   const std::string assignment = std::string(key.path) + " = " + value;
   const std::string allowed = " (allowed: " + std::string(key.allowed) + ")";
-  if (verdict == Verdict::kNotYet)
-    fail(ErrorCode::kNotYet, where, assignment + ": not yet" + allowed);
   fail(ErrorCode::kBadConfig, where, assignment + " is not allowed" + allowed);
 }
 

@@ -24,15 +24,6 @@ Verdict assign_bool(bool& target, const node& value) {
   return verdict(boolean != nullptr);
 }
 
-// As a boolean, but `later` is the value of a feature that does not exist yet.
-Verdict assign_bool_not_yet(bool& target, const node& value, bool later) {
-  bool wanted = false;
-  if (assign_bool(wanted, value) != Verdict::kTaken) return Verdict::kRefused;
-  if (wanted == later) return Verdict::kNotYet;
-  target = wanted;
-  return Verdict::kTaken;
-}
-
 template <class Integer>
 Verdict assign_integer(Integer& target, const node& value, std::int64_t min, std::int64_t max) {
   const auto* integer = value.as_integer();
@@ -92,13 +83,9 @@ Verdict assign_text(std::string& target, const node& value) {
 }
 
 Verdict assign_choice(std::string& target, const node& value,
-                      std::initializer_list<std::string_view> choices,
-                      std::initializer_list<std::string_view> later = {}) {
+                      std::initializer_list<std::string_view> choices) {
   const auto* text = value.as_string();
   if (text == nullptr) return Verdict::kRefused;
-  for (const std::string_view choice : later) {
-    if (choice == text->get()) return Verdict::kNotYet;
-  }
   for (const std::string_view choice : choices) {
     if (choice != text->get()) continue;
     target = text->get();
@@ -107,10 +94,10 @@ Verdict assign_choice(std::string& target, const node& value,
   return Verdict::kRefused;
 }
 
-Verdict assign_codec(Config& config, const node& value) {
+Verdict assign_codec(std::string& target, const node& value) {
   const auto* text = value.as_string();
   if (text == nullptr || !is_codec_name(text->get())) return Verdict::kRefused;
-  config.memory.codec = text->get();
+  target = text->get();
   return Verdict::kTaken;
 }
 
@@ -260,7 +247,7 @@ constexpr std::string_view kSize = "a size such as \"512MiB\", or bytes";
 constexpr std::string_view kThroughput =
     "bytes per second, or a rate such as \"2.5GiB/s\"; 0: measured";
 
-constexpr std::array<ConfigKey, 39> kKeys = {{
+constexpr std::array<ConfigKey, 40> kKeys = {{
     {"placement.storage_reader", kOneWorker,
      [](Config& c, const node& v) {
        return assign_placement(c.placement.storage_reader, v, false);
@@ -278,11 +265,10 @@ constexpr std::array<ConfigKey, 39> kKeys = {{
     {"placement.prefill", kOneWorker,
      [](Config& c, const node& v) { return assign_placement(c.placement.prefill, v, false); }},
 
-    {"memory.codec", kCodecs, assign_codec},
-    {"memory.storage_codec", "\"none\"",
-     [](Config& c, const node& v) {
-       return assign_choice(c.memory.storage_codec, v, {"none"}, {"q8"});
-     }},
+    {"memory.codec", kCodecs,
+     [](Config& c, const node& v) { return assign_codec(c.memory.codec, v); }},
+    {"memory.storage_codec", kCodecs,
+     [](Config& c, const node& v) { return assign_codec(c.memory.storage_codec, v); }},
     {"memory.swap_directory", "the path of a directory", assign_swap_directory},
     {"memory.swap_file_max", kSize,
      [](Config& c, const node& v) { return assign_size(c.memory.swap_file_max, v); }},
@@ -290,9 +276,7 @@ constexpr std::array<ConfigKey, 39> kKeys = {{
      assign_memory_swap_max},
     {"memory.keep_compressed", kSize, assign_keep_compressed},
     {"memory.compressed_attention", kBoolean,
-     [](Config& c, const node& v) {
-       return assign_bool_not_yet(c.memory.compressed_attention, v, true);
-     }},
+     [](Config& c, const node& v) { return assign_bool(c.memory.compressed_attention, v); }},
     {"memory.free_out_of_window", kBoolean,
      [](Config& c, const node& v) { return assign_bool(c.memory.free_out_of_window, v); }},
     {"memory.huge_pages", kBoolean,
@@ -341,6 +325,10 @@ constexpr std::array<ConfigKey, 39> kKeys = {{
      [](Config& c, const node& v) { return assign_throughput(c.profile.read_bytes_per_s, v); }},
     {"profile.decode_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.decode_bytes_per_s, v); }},
+    {"profile.storage_decode_bytes_per_s", kThroughput,
+     [](Config& c, const node& v) {
+       return assign_throughput(c.profile.storage_decode_bytes_per_s, v);
+     }},
     {"profile.allocate_bytes_per_s", kThroughput,
      [](Config& c, const node& v) { return assign_throughput(c.profile.allocate_bytes_per_s, v); }},
     {"profile.prefill_tokens_per_s", "a number from 0",

@@ -13,7 +13,7 @@ namespace mzcache::engine {
 
 // What became of a value: taken, not a value of this key, or a value of a feature that is not
 // built yet.
-enum class Verdict : std::uint8_t { kTaken, kRefused, kNotYet };
+enum class Verdict : std::uint8_t { kTaken, kRefused };
 
 struct ConfigKey {
   std::string_view path;     // "storage.depth"

@@ -29,13 +29,15 @@ struct EngineOptions {
   std::uint32_t slice_tokens_max = 512;
   std::uint32_t allocators = 1;  // workers whose busy times a restore's report adds up
   std::uint32_t decompressors = 1;
-  bool lossless_only = false;  // nothing lossy on either path
+  bool memory_closed = false;  // codec "none": nothing goes to the in-memory swap
   // Stages that do not overlap (the evaluation compares): all memory before the first read, all
   // units before the first layer.
   bool allocate_first = false;
   bool compute_last = false;
   // Layers are launched one by one even where everything is resident, as during a restore.
   bool separate_launches = false;
+  // Full chunks in the in-memory swap are read there by attention, where codec and device can.
+  bool compressed_attention = false;
   std::uint64_t keep_compressed = 0;  // bytes of encoded forms kept beside resident chunks
   // Chunks behind every window are freed at once; else not before memory is asked for.
   bool free_out_of_window = true;
@@ -76,16 +78,17 @@ class SliceObserver {
 
 struct EngineState {
   EngineState(const actors::ModelDescription& description, actors::SharedMemory& shared,
-              const actors::KvCodec& kv_codec, const EvictionPlanner& eviction_planner,
+              const actors::TierCodecs& kv_codecs, const EvictionPlanner& eviction_planner,
               const RestoreProfile& restore_profile, const actors::Clock& engine_clock,
               const EngineOptions& engine_options)
       : model(description),
         memory(shared),
-        codec(kv_codec),
+        codecs(kv_codecs),
         planner(&eviction_planner),
         profile(restore_profile),
         rates({restore_profile.model_read_bytes_per_s, restore_profile.swap_read_bytes_per_s,
-               restore_profile.decode_bytes_per_s, restore_profile.allocate_bytes_per_s}),
+               restore_profile.decode_bytes_per_s, restore_profile.allocate_bytes_per_s,
+               restore_profile.storage_decode_bytes_per_s}),
         clock(engine_clock),
         options(engine_options),
         swap(shared),
@@ -94,7 +97,7 @@ struct EngineState {
 
   const actors::ModelDescription& model;
   actors::SharedMemory& memory;
-  const actors::KvCodec& codec;
+  const actors::TierCodecs codecs;
   const EvictionPlanner* planner;  // benchmarks change it, while nothing moves
   RestoreProfile profile;
   RateHistory rates;  // what restores achieve, against the profile

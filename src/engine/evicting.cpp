@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "actors/storage_writer.h"
 #include "engine/milliseconds.h"
 
 namespace mzcache::engine {
@@ -10,17 +9,6 @@ namespace {
 
 using actors::UnitId;
 using actors::UnitKind;
-
-// Chunks on their way to the encoders or the disk: two per worker keep it busy where they are
-// large.
-constexpr std::size_t kPerWorker = 2;
-
-// Small ones are worked on faster than messages come and go, so more of them are on their way: as
-// many as make up half a segment of the in-memory swap once encoded …
-constexpr std::uint64_t kEncodedOnWay = actors::kSegmentBytes / 2;
-// … or, raw from their shared buffers to the disk, which takes no memory, what a queue of large
-// requests would hold.
-constexpr std::uint64_t kRawOnWay = std::uint64_t{8} << 20;
 
 // Memory is given back in pieces of this size, and a layer's neighbours in one call to the system
 // where they come to the smaller one: cutting a huge page costs far more than giving it back whole.
@@ -38,6 +26,15 @@ bool in_one_go(const EvictionStep& step) {
 
 }  // namespace
 
+Evicting::Evicting(EngineState& state)
+    : state_(state),
+      sizes_(*state.codecs.memory, state.model.chunk_layout()),
+      staging_(state.memory, actors::kSegmentBytes, kStagedMax) {
+  if (state.codecs.storage != nullptr) {
+    stored_sizes_.emplace(*state.codecs.storage, state.model.chunk_layout());
+  }
+}
+
 void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted,
                      actors::Nanoseconds deadline) {
   report_ = {};
@@ -51,9 +48,10 @@ void Evicting::begin(std::uint64_t bytes, actors::Nanoseconds accepted,
   resident_at_start_ = state_.memory.resident_set_bytes();
   room_first_ = false;
   wrote_ = false;
-  memory_closed_ = state_.options.lossless_only;
+  memory_closed_ = state_.options.memory_closed;
   storage_closed_ = false;
   to_compress_.clear();
+  to_encode_.clear();
   to_write_.clear();
   write_encoded_.clear();
   free_of_work_.clear();
@@ -68,7 +66,8 @@ std::uint64_t Evicting::freed() const noexcept {
 }
 
 bool Evicting::work_under_way() const noexcept {
-  return !compressing_.empty() || !writing_.empty() || state_.releases_pending > 0;
+  return !compressing_.empty() || !encoding_.empty() || !writing_.empty() ||
+         state_.releases_pending > 0;
 }
 
 bool Evicting::advance() {
@@ -85,7 +84,8 @@ bool Evicting::advance() {
     if (!late()) launch();
     if (late() && !work_under_way()) drop_what_is_late();
     if (work_under_way()) return false;
-    if (!to_compress_.empty() || !to_write_.empty()) continue;  // a path was closed meanwhile
+    if (!to_compress_.empty() || !to_encode_.empty() || !to_write_.empty())
+      continue;  // a path was closed meanwhile
     if (freed() >= wanted_bytes_ || !make_plan()) {
       if (scratch_on_way_) return false;
       finish();
@@ -105,25 +105,18 @@ std::uint64_t Evicting::still_wanted() const noexcept {
     return std::max(kLittle, state_.swap.lowest_segment_bytes());
   }
   const std::uint64_t chunk = state_.model.chunk_bytes();
-  const std::uint64_t encoded = expected_encoded_bytes();
+  const std::uint64_t encoded = sizes_.expected_bytes();
   const std::uint64_t missing = wanted_bytes_ - std::min(freed(), wanted_bytes_);
   const std::uint64_t room = state_.swap.held_bytes() - state_.swap.used_bytes();
   const std::uint64_t chunks = encoded < chunk ? std::min(missing / chunk, room / encoded) : 0;
   return std::max(kLittle, chunks * (chunk - encoded));
 }
 
-std::uint64_t Evicting::expected_encoded_bytes() const noexcept {
-  if (encoded_ratio_ <= 0) {
-    return state_.codec.typical_bytes(state_.model.chunk_layout(), state_.chunk_tokens());
-  }
-  return std::max<std::uint64_t>(
-      1,
-      static_cast<std::uint64_t>(encoded_ratio_ * static_cast<double>(state_.model.chunk_bytes())));
-}
-
 PlannerInput Evicting::planner_input() const {
-  PlannerInput input = state_.residency.planner_input(state_.cache, expected_encoded_bytes());
+  PlannerInput input = state_.residency.planner_input(
+      state_.cache, sizes_.expected_bytes(), stored_sizes_ ? stored_sizes_->expected_bytes() : 0);
   input.profile = state_.profile;
+  if (state_.options.compressed_attention) decode_takes_no_time(input.profile);
   const std::uint64_t budget = state_.memory_swap_budget();
   const std::uint64_t used = state_.swap.used_bytes();
   input.memory_swap_free = memory_closed_ || used >= budget ? 0 : budget - used;
@@ -222,6 +215,8 @@ bool Evicting::take_steps(const EvictionPlan& plan) {
     } else if (in_one_go(step) && record.compressed) {
       free_of_work_.push_back(step.unit);
       to_write_.push_back({step.unit, UnitPlace::kCompressed, UnitPlace::kStored, step.stage, 0});
+    } else if (step.encoded) {
+      to_encode_.push_back(step);
     } else if (step.to == UnitPlace::kCompressed || in_one_go(step)) {
       // In one go: encoded now, and the encoded form written as soon as it is there.
       if (in_one_go(step)) write_encoded_.insert(step.unit);
@@ -230,7 +225,8 @@ bool Evicting::take_steps(const EvictionPlan& plan) {
       to_write_.push_back(step);
     }
   }
-  return dropped || !free_of_work_.empty() || !to_compress_.empty() || !to_write_.empty();
+  return dropped || !free_of_work_.empty() || !to_compress_.empty() || !to_encode_.empty() ||
+         !to_write_.empty();
 }
 
 bool Evicting::late() const noexcept {
@@ -242,8 +238,10 @@ bool Evicting::late() const noexcept {
 void Evicting::drop_what_is_late() {
   std::set<std::uint32_t> late;
   for (const UnitId unit : to_compress_) late.insert(unit.context);
+  for (const EvictionStep& step : to_encode_) late.insert(step.unit.context);
   for (const EvictionStep& step : to_write_) late.insert(step.unit.context);
   to_compress_.clear();
+  to_encode_.clear();
   to_write_.clear();
   write_encoded_.clear();
   for (const std::uint32_t id : late) {
@@ -259,25 +257,22 @@ void Evicting::drop_what_is_late() {
 std::size_t Evicting::compress_window() const noexcept {
   const std::size_t least = kPerWorker * state_.ports.compress.size();
   if (deadline_.count() > 0) return least;
-  return std::max<std::size_t>(least, kEncodedOnWay / expected_encoded_bytes());
-}
-
-std::size_t Evicting::write_window() const noexcept {
-  if (deadline_.count() > 0 || to_write_.empty()) return kPerWorker;
-  if (to_write_.front().from != UnitPlace::kCompressed) {
-    return std::max<std::size_t>(kPerWorker, kRawOnWay / state_.model.chunk_bytes());
-  }
-  return std::clamp<std::size_t>(kEncodedOnWay / expected_encoded_bytes(), kPerWorker,
-                                 actors::kEncodedWritesMax);
+  return std::max<std::size_t>(least, kEncodedOnWay / sizes_.expected_bytes());
 }
 
 void Evicting::launch() {
+  // First, because the disk is what the compressors do not keep waiting for long.
+  while (!room_first_ && !to_encode_.empty() && !staging_is_full()) {
+    const EvictionStep step = to_encode_.front();
+    to_encode_.pop_front();
+    launch_encode(step, stored_sizes_->likely_bytes(tokens_of(step.unit)));
+  }
   // Memory that is still to be given back counts: the swap must not grow ahead of it.
   while (!room_first_ && !to_compress_.empty() &&
          compressing_.size() + state_.releases_pending < compress_window()) {
     const UnitId unit = to_compress_.front();
     to_compress_.pop_front();
-    launch_compress(unit, likely_encoded_bytes(unit));
+    launch_compress(unit, sizes_.likely_bytes(tokens_of(unit)));
   }
   while (!to_write_.empty() && writing_.size() < write_window()) {
     const EvictionStep step = to_write_.front();
@@ -289,17 +284,6 @@ void Evicting::launch() {
 std::uint32_t Evicting::tokens_of(UnitId unit) const {
   const Context& context = state_.cache.contexts().at(unit.context);
   return std::max(1U, context.tokens_in_chunk(unit.chunk, state_.chunk_tokens()));
-}
-
-// Slots are cut to what chunks have taken so far, not to the most one could take: several are on
-// their way at once, and what each gives back would be holes. One that does not fit is encoded
-// again.
-std::uint64_t Evicting::likely_encoded_bytes(UnitId unit) const {
-  const std::uint32_t tokens = tokens_of(unit);
-  const actors::ChunkLayout& layout = state_.model.chunk_layout();
-  std::uint64_t bytes = state_.codec.typical_bytes(layout, tokens);
-  if (tokens == state_.chunk_tokens()) bytes = std::max(bytes, encoded_most_);
-  return std::min(bytes, state_.codec.bound(layout, tokens));
 }
 
 void Evicting::launch_compress(UnitId unit, std::uint64_t room) {
@@ -318,36 +302,10 @@ void Evicting::launch_compress(UnitId unit, std::uint64_t room) {
       actors::CompressChunk{unit, tokens, state_.swap.bytes(*slot)});
 }
 
-void Evicting::launch_write(const EvictionStep& step) {
-  UnitRecord& record = state_.residency[step.unit];
-  const Context& context = state_.cache.contexts().at(step.unit.context);
-  StoredForm form;
-  form.encoded = step.from == UnitPlace::kCompressed && record.compressed.has_value();
-  form.token_count = form.encoded ? record.compressed->token_count
-                                  : context.tokens_in_chunk(step.unit.chunk, state_.chunk_tokens());
-  form.bytes = form.encoded ? record.compressed->slot.bytes : state_.model.chunk_bytes();
-  const std::optional<std::uint64_t> offset =
-      storage_closed_ ? std::nullopt : state_.slots.allocate(form.bytes);
-  if (!offset) {
-    storage_closed_ = true;
-    record.moving = false;
-    return;
-  }
-  form.offset = *offset;
-  writing_.emplace(step.unit, form);
-  actors::WriteChunk message;
-  message.unit = step.unit;
-  if (form.encoded) {
-    message.encoded = state_.swap.bytes(record.compressed->slot);
-    message.checksum = record.compressed->checksum;
-  }
-  message.file_offset = form.offset;
-  message.grow_to = state_.slots.file_bytes();
-  wrote_ = true;
-  state_.ports.write.send(message);
-}
-
 void Evicting::on(const actors::ChunkCompressed& message) {
+  if (auto staged = encoding_.extract(message.unit)) {
+    return write_staged(message, std::move(staged.mapped()));
+  }
   const auto found = compressing_.find(message.unit);
   if (found == compressing_.end()) return;
   MemorySwap::Slot slot = found->second;
@@ -356,7 +314,7 @@ void Evicting::on(const actors::ChunkCompressed& message) {
   if (message.error.code != ErrorCode::kOk) {
     UnitRecord& record = state_.residency[message.unit];
     state_.swap.pop(slot);
-    const std::uint64_t bound = state_.codec.bound(state_.model.chunk_layout(), tokens);
+    const std::uint64_t bound = sizes_.bound(tokens);
     if (slot.bytes < bound) return launch_compress(message.unit, bound);
     memory_closed_ = true;
     write_encoded_.erase(message.unit);
@@ -364,16 +322,13 @@ void Evicting::on(const actors::ChunkCompressed& message) {
     return;
   }
   state_.swap.shrink(slot, message.encoded_bytes);
-  state_.residency.set_compressed(message.unit, {slot, message.checksum, tokens});
-  if (tokens == state_.chunk_tokens()) {
-    encoded_most_ = std::max(encoded_most_, message.encoded_bytes);
-    const double ratio = static_cast<double>(message.encoded_bytes) /
-                         static_cast<double>(state_.model.chunk_bytes());
-    ++encoded_chunks_;
-    encoded_ratio_ += (ratio - encoded_ratio_) / static_cast<double>(encoded_chunks_);
+  CompressedForm form{slot, message.checksum, tokens, {}};
+  if (state_.options.compressed_attention) {
+    form.in_place = state_.codecs.memory->in_place(state_.swap.bytes(slot),
+                                                   state_.model.chunk_layout(), tokens);
   }
-  report_.bytes_encoded += state_.model.chunk_bytes();
-  report_.bytes_compressed += message.encoded_bytes;
+  state_.residency.set_compressed(message.unit, form);
+  count_encoded(message, sizes_);
   ++report_.units.kv_compressed;
   let_go(message.unit);
   if (write_encoded_.erase(message.unit) > 0) {
@@ -382,31 +337,10 @@ void Evicting::on(const actors::ChunkCompressed& message) {
   }
 }
 
-void Evicting::on(const actors::ChunkWritten& message) {
-  const auto found = writing_.find(message.unit);
-  if (found == writing_.end()) return;
-  StoredForm form = found->second;
-  writing_.erase(found);
-  UnitRecord& record = state_.residency[message.unit];
-  if (message.error.code != ErrorCode::kOk) {
-    state_.slots.free(form.offset);
-    storage_closed_ = true;
-    record.moving = false;
-    if (report_.detail.empty()) report_.detail = message.error.message();
-    return;
-  }
-  form.checksum = message.checksum;
-  report_.bytes_written += message.bytes_written;
-  state_.residency.drop_stored(record);
-  record.stored = form;
-  if (form.encoded) {
-    state_.residency.drop_compressed(record);
-    record.moving = false;
-    ++report_.units.kv_moved;
-    return;
-  }
-  ++report_.units.kv_stored;
-  let_go(message.unit);
+void Evicting::count_encoded(const actors::ChunkCompressed& message, EncodedSizes& sizes) {
+  if (tokens_of(message.unit) == state_.chunk_tokens()) sizes.learn(message.encoded_bytes);
+  report_.bytes_encoded += state_.model.chunk_bytes();
+  report_.bytes_compressed += message.encoded_bytes;
 }
 
 std::uint64_t Evicting::gone_bytes() const noexcept {
@@ -427,6 +361,7 @@ void Evicting::release_gone() {
 
 void Evicting::finish() {
   if (wrote_) state_.ports.writes_over.send({});
+  staging_.trim();
   report_.ms = to_ms(state_.clock.now() - accepted_);
   report_.freed_bytes = freed();
   report_.all_there_is = report_.freed_bytes < report_.requested_bytes;

@@ -56,7 +56,7 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   for (std::uint32_t i = 0; i < workers.decompressors; ++i) {
     const auto decompressor = dispatcher.template spawn<actors::Decompressor>(
         actors::ActorSpec{ActorKind::kDecompressor, "decompress-" + std::to_string(i)},
-        devices.memory, state.codec, shape, clock);
+        devices.memory, state.codecs, shape, clock);
     decompressor.actor->connect({allocated, ready, failed});
     decode.push_back(decompressor.template port<actors::DecodeChunk>());
     ports.decode_run.push_back(decompressor.template port<actors::AllocateUnits>());
@@ -74,7 +74,7 @@ actors::Ref<Coordinator> spawn_pipeline(Dispatcher& dispatcher, EngineState& sta
   for (std::uint32_t i = 0; i < workers.compressors; ++i) {
     const auto compressor = dispatcher.template spawn<actors::Compressor>(
         actors::ActorSpec{ActorKind::kCompressor, "compress-" + std::to_string(i)}, devices.memory,
-        state.codec, shape, clock);
+        state.codecs, shape, clock);
     compressor.actor->connect({coordinator.template port<actors::ChunkCompressed>()});
     ports.compress.push_back(compressor.template port<actors::CompressChunk>());
   }

@@ -4,8 +4,14 @@
 
 namespace mzcache::engine {
 
+std::uint64_t planned_stored_bytes(const actors::ModelDescription& model,
+                                   std::uint64_t encoded_bytes, std::uint32_t tokens) {
+  if (encoded_bytes == 0 || encoded_bytes >= model.chunk_bytes()) return 0;
+  return std::max<std::uint64_t>(1, encoded_bytes * tokens / model.chunk_tokens);
+}
+
 PlannerInput resident_input(const actors::ModelDescription& model, std::uint32_t context_tokens,
-                            std::uint64_t encoded_bytes) {
+                            std::uint64_t encoded_bytes, std::uint64_t stored_bytes) {
   const std::uint32_t chunk_tokens = model.chunk_tokens;
   PlannerInput input;
   input.layers = model.layers;
@@ -20,9 +26,11 @@ PlannerInput resident_input(const actors::ModelDescription& model, std::uint32_t
     const std::uint32_t seen_from =
         model.layer[layer].first_visible(context_tokens) / chunk_tokens * chunk_tokens;
     for (std::uint32_t begin = seen_from; begin < context_tokens; begin += chunk_tokens) {
-      const std::uint64_t tokens = std::min(chunk_tokens, context_tokens - begin);
-      add(actors::kv_unit(kPlannedContext, layer, begin / chunk_tokens), model.chunk_bytes())
-          .compressed_bytes = encoded_bytes * tokens / chunk_tokens;
+      const std::uint32_t tokens = std::min(chunk_tokens, context_tokens - begin);
+      PlannedUnit& chunk =
+          add(actors::kv_unit(kPlannedContext, layer, begin / chunk_tokens), model.chunk_bytes());
+      chunk.compressed_bytes = encoded_bytes * tokens / chunk_tokens;
+      chunk.stored_bytes = planned_stored_bytes(model, stored_bytes, tokens);
     }
   }
   add(actors::head_unit(model.layers), model.head.unit_bytes);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -25,8 +26,17 @@ struct RestoreProfile {
   double decode_bytes_per_s = 6.0e9;  // of decoded (FP16) bytes, all workers together
   double allocate_bytes_per_s = 20.0e9;
   double decode_cpu_s_per_byte = 0;  // CPU time of decoding one decoded byte
-  double prefill_tokens_per_s = 0;   // of computing KV again; 0: not known
+  // The same of what the codec for storage encoded; a rate of 0: as the other codec.
+  double storage_decode_bytes_per_s = 0;
+  double storage_decode_cpu_s_per_byte = 0;
+  double prefill_tokens_per_s = 0;  // of computing KV again; 0: not known
 };
+
+// Chunks in the in-memory swap are read where they lie: nothing is owed for them.
+inline void decode_takes_no_time(RestoreProfile& profile) {
+  profile.decode_bytes_per_s = std::numeric_limits<double>::infinity();
+  profile.decode_cpu_s_per_byte = 0;
+}
 
 struct PlannerOptions {
   EvictionOrder order = EvictionOrder::kBackwardOut;
@@ -34,7 +44,7 @@ struct PlannerOptions {
   std::uint64_t seed = 1;  // random-out
   double cpu_price = 0;    // 0 is the paper's rule
   std::uint32_t cores = 1;
-  bool lossless_only = false;  // codec "none": raw chunks to the swap file, memory path closed
+  bool memory_closed = false;  // codec "none": chunks leave to the swap file only
   bool recompute = false;      // the third way back (planner_recompute.h)
 };
 
@@ -50,7 +60,17 @@ struct PlannedUnit {
   std::uint64_t compressed_bytes = 0;  // in the in-memory swap (bound or running mean if not yet)
   bool stored_clean = false;
   bool compressed_clean = false;
-  bool stored_compressed = false;  // the stored form (working or clean) is the encoded one
+  bool stored_compressed =
+      false;                 // the stored form (working or clean) came from the in-memory swap
+  bool stored_last = false;  // the last stage (CompKV) stored it
+  // What the codec for storage makes of it (bound or running mean if not yet); 0: it is, or will
+  // be, stored as in a shared buffer.
+  std::uint64_t stored_bytes = 0;
+
+  // In the swap file, where it goes there from a shared buffer.
+  [[nodiscard]] std::uint64_t bytes_when_stored() const noexcept {
+    return stored_bytes > 0 ? stored_bytes : bytes;
+  }
 };
 
 // A conversation whose KV may be computed again from its tokens.
@@ -74,13 +94,15 @@ enum class EvictionStage : std::uint8_t { kRecompute, kKvOnly, kKvAndW, kWOnly, 
 
 // One unit's move. A step of stage kCompKv leaves the chunk in the swap file in its encoded form;
 // from kResident it means that encoding and writing happen in one go (the plan would compress the
-// chunk and then need that room too). Moves for which a clean copy exists need no work.
+// chunk and then need that room too), by the codec of either place. Moves for which a clean copy
+// exists need no work.
 struct EvictionStep {
   actors::UnitId unit;
   UnitPlace from = UnitPlace::kResident;
   UnitPlace to = UnitPlace::kDropped;
   EvictionStage stage = EvictionStage::kKvOnly;
   std::uint64_t bytes = 0;  // net bytes this step is expected to free
+  bool encoded = false;     // to the swap file by the codec for storage
 };
 
 struct EvictionPlan {

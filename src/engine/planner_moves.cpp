@@ -49,7 +49,7 @@ void spend(std::uint64_t& budget, std::uint64_t bytes) {
 PlannerMoves::PlannerMoves(const PlannerInput& input, const PlannerOptions& options)
     : memory_free_(input.memory_swap_free),
       storage_free_(input.storage_free),
-      memory_path_(!options.lossless_only) {
+      memory_path_(!options.memory_closed) {
   items_.reserve(input.units.size());
   for (const PlannedUnit& unit : input.units) {
     items_.push_back(
@@ -114,9 +114,11 @@ void PlannerMoves::compress_chunk(EvictionStage stage) {
 
 void PlannerMoves::store_chunk(EvictionStage stage) {
   Item& item = take_chunk();
-  if (!item.unit->stored_clean) spend(storage_free_, item.unit->bytes);
+  const bool written = !item.unit->stored_clean;
+  if (written) spend(storage_free_, item.unit->bytes_when_stored());
   owed_.add(item.times, form_when_stored(item));
   add_step(item, UnitPlace::kStored, stage, item.unit->bytes);
+  plan_.steps.back().encoded = written && item.unit->stored_bytes > 0;
 }
 
 void PlannerMoves::drop_weights(EvictionStage stage) {
@@ -125,24 +127,40 @@ void PlannerMoves::drop_weights(EvictionStage stage) {
   add_step(item, UnitPlace::kDropped, stage, item.unit->bytes);
 }
 
+PlannerMoves::Moved PlannerMoves::when_moved(const Item& chunk, const PathTimes& others,
+                                             std::uint64_t storage_free) {
+  const PlannedUnit& unit = *chunk.unit;
+  if (unit.stored_clean) return {stored_form(chunk), 0};
+  const Moved as_it_is{RestoreForm::kStorageCompressed, unit.compressed_bytes};
+  const bool encoded_there = unit.place == UnitPlace::kCompressed || unit.compressed_clean;
+  if (encoded_there || unit.stored_bytes == 0 || unit.stored_bytes > storage_free) return as_it_is;
+  PathTimes moved = others;
+  moved.add(chunk.times, RestoreForm::kStorageCompressed);
+  PathTimes encoded = others;
+  encoded.add(chunk.times, RestoreForm::kStorage);
+  if (as_it_is.grows <= storage_free && encoded.longer() >= moved.longer()) return as_it_is;
+  return {RestoreForm::kStorage, unit.stored_bytes};
+}
+
 bool PlannerMoves::store_compressed() {
   for (const std::size_t index : compressed_) {
     Item& item = items_[index];
     const std::uint64_t bytes = item.unit->compressed_bytes;
-    if (!item.unit->stored_clean) {
-      if (bytes > storage_free_) continue;
-      spend(storage_free_, bytes);
-    }
+    PathTimes others = owed_;
+    others.add(item.times, RestoreForm::kMemory, -1);
+    const Moved moved = when_moved(item, others, storage_free_);
+    if (moved.grows > storage_free_) continue;
+    spend(storage_free_, moved.grows);
     if (memory_free_ != kUnlimited) memory_free_ += bytes;
-    owed_.add(item.times, RestoreForm::kMemory, -1);
-    owed_.add(item.times,
-              item.unit->stored_clean ? stored_form(item) : RestoreForm::kStorageCompressed);
+    owed_ = others;
+    owed_.add(item.times, moved.form);
     compressed_.erase(index);
     if (item.step) {  // compressed by this plan: one step does both
       EvictionStep& step = plan_.steps[*item.step];
       step.to = UnitPlace::kStored;
       step.stage = EvictionStage::kCompKv;
       step.bytes += bytes;
+      step.encoded = moved.form == RestoreForm::kStorage && moved.grows > 0;
       plan_.freed_bytes += bytes;
     } else {
       add_step(item, UnitPlace::kStored, EvictionStage::kCompKv, bytes);

@@ -41,12 +41,22 @@ class PlannerMoves {
     return fits_memory(chunk, memory_free_);
   }
   [[nodiscard]] bool fits_storage(const Item& chunk) const {
-    return chunk.unit->stored_clean || chunk.unit->bytes <= storage_free_;
+    return chunk.unit->stored_clean || chunk.unit->bytes_when_stored() <= storage_free_;
   }
   // What sending a resident chunk to storage makes of it: a clean copy decides.
   [[nodiscard]] static RestoreForm form_when_stored(const Item& chunk) {
     return chunk.unit->stored_clean ? stored_form(chunk) : RestoreForm::kStorage;
   }
+
+  // What moving a chunk from the in-memory swap to storage makes of it, and what it then takes
+  // there. One that is still resident when the plan is made may be encoded for storage instead,
+  // where both paths, which owe `others` beside it, then end sooner, or where only that fits.
+  struct Moved {
+    RestoreForm form = RestoreForm::kStorageCompressed;
+    std::uint64_t grows = 0;
+  };
+  [[nodiscard]] static Moved when_moved(const Item& chunk, const PathTimes& others,
+                                        std::uint64_t storage_free);
 
   void compress_chunk(EvictionStage stage);
   void store_chunk(EvictionStage stage);

@@ -25,16 +25,15 @@ ShortestTime::Filling ShortestTime::fill(Picoseconds time, Head head) const {
   Filling filling;
   std::uint64_t memory_free = moves_.memory_free();
   std::uint64_t storage_free = moves_.storage_free();
-  Picoseconds memory = moves_.owed().memory;
-  Picoseconds storage = moves_.owed().storage;
+  PathTimes owed = moves_.owed();
 
   const std::vector<std::size_t>& chunks = moves_.chunks();
   if (options_.paths != EvictionPaths::kStorage) {
     for (const std::size_t index : chunks) {
       const PlannerMoves::Item& chunk = moves_.item(index);
       if (!moves_.fits_memory(chunk, memory_free)) break;
-      if (memory + chunk.times.decode_priced > time) break;
-      memory += chunk.times.decode_priced;
+      if (owed.memory + chunk.times.decode_priced > time) break;
+      owed.memory += chunk.times.decode_priced;
       const std::uint64_t grows = chunk.unit->compressed_clean ? 0 : chunk.unit->compressed_bytes;
       memory_free -= grows;
       filling.freed += chunk.unit->bytes - grows;
@@ -47,22 +46,25 @@ ShortestTime::Filling ShortestTime::fill(Picoseconds time, Head head) const {
                     moves_.item(weights.front()).unit->unit.kind == actors::UnitKind::kHead;
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const PlannerMoves::Item& unit = moves_.item(weights[(i + (skip ? 1 : 0)) % weights.size()]);
-    if (storage + unit.times.read > time) break;
-    storage += unit.times.read;
+    if (owed.storage + unit.times.read > time) break;
+    owed.storage += unit.times.read;
     filling.freed += unit.unit->bytes;
     ++filling.weights;
   }
 
   if (options_.paths == EvictionPaths::kMemory) return filling;
-  fill_encoded(time, filling, storage, storage_free);
+  fill_encoded(time, filling, owed, storage_free);
   for (std::size_t i = filling.compressed; i < chunks.size(); ++i) {
     const PlannerMoves::Item& chunk = moves_.item(chunks[i]);
-    PathTimes owed;
-    owed.add(chunk.times, PlannerMoves::form_when_stored(chunk));
-    const std::uint64_t grows = chunk.unit->stored_clean ? 0 : chunk.unit->bytes;
-    if (grows > storage_free || storage + owed.storage > time || memory + owed.memory > time) break;
-    storage += owed.storage;
-    memory += owed.memory;
+    PathTimes adds;
+    adds.add(chunk.times, PlannerMoves::form_when_stored(chunk));
+    const std::uint64_t grows = chunk.unit->stored_clean ? 0 : chunk.unit->bytes_when_stored();
+    if (grows > storage_free || owed.storage + adds.storage > time ||
+        owed.memory + adds.memory > time) {
+      break;
+    }
+    owed.storage += adds.storage;
+    owed.memory += adds.memory;
     storage_free -= grows;
     filling.freed += chunk.unit->bytes;
     ++filling.stored;
@@ -71,8 +73,9 @@ ShortestTime::Filling ShortestTime::fill(Picoseconds time, Head head) const {
 }
 
 // Compressed chunks on to storage, those compressed earlier and those of this filling merged in
-// leaving order. What they owe the memory path stays (a clean raw copy owes it less).
-void ShortestTime::fill_encoded(Picoseconds time, Filling& filling, Picoseconds& storage,
+// leaving order. What they owe the memory path stays (a clean raw copy owes it less), or is more
+// where the file's form takes longer to decode.
+void ShortestTime::fill_encoded(Picoseconds time, Filling& filling, PathTimes& owed,
                                 std::uint64_t& storage_free) const {
   const std::vector<std::size_t>& chunks = moves_.chunks();
   auto earlier = moves_.compressed().begin();
@@ -83,13 +86,17 @@ void ShortestTime::fill_encoded(Picoseconds time, Filling& filling, Picoseconds&
     if (!has_earlier && !has_mine) return;
     const bool take_mine = has_mine && (!has_earlier || chunks[mine] < *earlier);
     const PlannerMoves::Item& chunk = moves_.item(take_mine ? chunks[mine] : *earlier);
-    PathTimes owed;
-    owed.add(chunk.times, chunk.unit->stored_clean ? PlannerMoves::form_when_stored(chunk)
-                                                   : RestoreForm::kStorageCompressed);
-    const std::uint64_t grows = chunk.unit->stored_clean ? 0 : chunk.unit->compressed_bytes;
-    if (grows > storage_free || storage + owed.storage > time) return;
-    storage += owed.storage;
-    storage_free -= grows;
+    PathTimes others = owed;
+    others.add(chunk.times, RestoreForm::kMemory, -1);
+    const PlannerMoves::Moved moved = PlannerMoves::when_moved(chunk, others, storage_free);
+    PathTimes adds;
+    adds.add(chunk.times, moved.form);
+    const Picoseconds longer = std::max<Picoseconds>(0, adds.memory - chunk.times.decode_priced);
+    if (moved.grows > storage_free || owed.storage + adds.storage > time) return;
+    if (longer > 0 && owed.memory + longer > time) return;
+    owed.storage += adds.storage;
+    owed.memory += longer;
+    storage_free -= moved.grows;
     filling.freed += chunk.unit->compressed_bytes;
     ++filling.encoded;
     if (take_mine) {
@@ -119,7 +126,7 @@ Picoseconds ShortestTime::longest() const {
   Picoseconds sum = moves_.owed().storage + moves_.owed().memory;
   const auto add = [&](std::size_t index) {
     const UnitTimes& times = moves_.item(index).times;
-    sum += times.read + times.read_compressed + times.decode_priced;
+    sum += times.read + times.read_compressed + times.decode_priced + times.decode_stored_priced;
   };
   for (const std::size_t index : moves_.chunks()) add(index);
   for (const std::size_t index : moves_.weights()) add(index);

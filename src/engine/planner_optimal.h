@@ -35,7 +35,7 @@ class ShortestTime {
   enum class Head : bool { kFirst, kLast };
 
   [[nodiscard]] Filling fill(Picoseconds time, Head head) const;
-  void fill_encoded(Picoseconds time, Filling& filling, Picoseconds& storage,
+  void fill_encoded(Picoseconds time, Filling& filling, PathTimes& owed,
                     std::uint64_t& storage_free) const;
   [[nodiscard]] Picoseconds shortest(std::uint64_t bytes, Head head) const;
   [[nodiscard]] Picoseconds longest() const;

@@ -14,17 +14,20 @@ using actors::UnitKind;
 double restore_s(const PlannerInput& input, const PlannerOptions& options, std::uint32_t context) {
   double decode = 0;
   double read = 0;
+  double decode_stored = 0;
   for (const PlannedUnit& unit : input.units) {
     if (unit.unit.kind != UnitKind::kKv || unit.unit.context != context) continue;
     const UnitTimes times = unit_times(unit, input.profile, options);
     decode += static_cast<double>(times.decode_priced) * 1e-12;
     read += static_cast<double>(times.read) * 1e-12;
+    decode_stored += static_cast<double>(times.decode_stored_priced) * 1e-12;
   }
-  const bool memory = !options.lossless_only && options.paths != EvictionPaths::kStorage;
+  const bool memory = !options.memory_closed && options.paths != EvictionPaths::kStorage;
   const bool storage = options.paths != EvictionPaths::kMemory;
-  if (!memory) return read;
-  if (!storage || decode + read <= 0) return decode;
-  return decode * read / (decode + read);
+  if (!memory) return std::max(read, decode_stored);
+  if (!storage || decode + read <= 0 || decode <= decode_stored) return decode;
+  if (read <= decode_stored) return decode_stored;
+  return decode * read / (decode + read - decode_stored);
 }
 
 // Memory that is free once nothing of the chunk is left.
@@ -42,7 +45,8 @@ void give_back(PlannerInput& input, const PlannedUnit& unit) {
     add(input.memory_swap_free, unit.compressed_bytes);
   }
   if (unit.place == UnitPlace::kStored || unit.stored_clean) {
-    add(input.storage_free, unit.stored_compressed ? unit.compressed_bytes : unit.bytes);
+    add(input.storage_free,
+        unit.stored_compressed ? unit.compressed_bytes : unit.bytes_when_stored());
   }
 }
 

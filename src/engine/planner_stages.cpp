@@ -10,7 +10,7 @@ bool FourStages::next_step() {
   if (moves_.chunks_left()) {
     const Item& chunk = moves_.next_chunk();
     // T chunks are kept for pairing with the weights, which only the memory path can do.
-    const bool memory_closed = options_.lossless_only || options_.paths == EvictionPaths::kStorage;
+    const bool memory_closed = options_.memory_closed || options_.paths == EvictionPaths::kStorage;
     const Picoseconds threshold = memory_closed ? 0 : moves_.weights_read_time();
     if (moves_.chunks_decode_time() > threshold) {
       if (balance_chunk(chunk, EvictionStage::kKvOnly)) return true;
@@ -18,8 +18,9 @@ bool FourStages::next_step() {
       if (balance_chunk(chunk, EvictionStage::kKvAndW)) return true;
     } else if (moves_.fits_memory(chunk)) {
       // A weight unit where the memory path owes as much as storage, else a chunk paired to the
-      // last one. So the paths differ by at most the unit dropped last.
-      if (moves_.owed().difference() > 0) {
+      // last one. So the paths differ by at most the unit dropped last. A chunk that owes nothing
+      // pairs with any.
+      if (moves_.owed().difference() > 0 || chunk.times.decode_priced == 0) {
         moves_.compress_chunk(EvictionStage::kKvAndW);
       } else {
         moves_.drop_weights(EvictionStage::kKvAndW);
@@ -52,15 +53,15 @@ bool FourStages::balance_chunk(const Item& chunk, EvictionStage stage) {
   return true;
 }
 
-// Decided as if a kept encoded form in the swap file were not there: it came from CompKV, whose
-// chunks were compressed first, and a second identical Evict shall find the same way.
+// Decided as if what CompKV left in the swap file were not there: its chunks were compressed first,
+// and a second identical Evict shall find the same way.
 bool FourStages::prefers_memory(const Item& chunk) const {
   PathTimes memory = moves_.owed();
   memory.add(chunk.times, RestoreForm::kMemory);
   PathTimes storage = moves_.owed();
   storage.add(chunk.times, RestoreForm::kStorage);
   const PlannedUnit& unit = *chunk.unit;
-  const bool stored_clean = unit.stored_clean && !unit.stored_compressed;
+  const bool stored_clean = unit.stored_clean && !unit.stored_compressed && !unit.stored_last;
   if (unit.compressed_clean != stored_clean) {  // a copy that costs nothing, if balance bears it
     const PathTimes& clean = unit.compressed_clean ? memory : storage;
     const Picoseconds bearable = std::max(chunk.times.decode_priced, chunk.times.read);

@@ -28,10 +28,13 @@ inline constexpr Picoseconds kUnitTimeMax = 100'000'000'000'000;
 }
 
 struct UnitTimes {
-  Picoseconds read = 0;             // as it lies in a shared buffer, from storage
-  Picoseconds read_compressed = 0;  // its encoded form, from storage
+  Picoseconds read = 0;             // from storage, as it is stored out of a shared buffer
+  Picoseconds read_compressed = 0;  // from storage, as it was in the in-memory swap
   Picoseconds decode = 0;
   Picoseconds decode_priced = 0;  // with the price of the processor's time (cpu_price)
+  // Of what was read, where the codec for storage encoded it; else 0.
+  Picoseconds decode_stored = 0;
+  Picoseconds decode_stored_priced = 0;
 };
 
 [[nodiscard]] inline UnitTimes unit_times(const PlannedUnit& unit, const RestoreProfile& profile,
@@ -41,17 +44,27 @@ struct UnitTimes {
     times.read = transfer_time(unit.bytes, profile.model_read_bytes_per_s);
     return times;
   }
-  times.read = transfer_time(unit.bytes, profile.swap_read_bytes_per_s);
+  times.read = transfer_time(unit.bytes_when_stored(), profile.swap_read_bytes_per_s);
   times.read_compressed = transfer_time(unit.compressed_bytes, profile.swap_read_bytes_per_s);
+  const auto priced = [&](Picoseconds decode, double cpu_s_per_byte) {
+    const double cpu_s =
+        cpu_s_per_byte * static_cast<double>(unit.bytes) / std::max(options.cores, 1U);
+    return std::min(kUnitTimeMax, decode + to_picoseconds(options.cpu_price * cpu_s));
+  };
   times.decode = transfer_time(unit.bytes, profile.decode_bytes_per_s);
-  const double cpu_s =
-      profile.decode_cpu_s_per_byte * static_cast<double>(unit.bytes) / std::max(options.cores, 1U);
-  times.decode_priced =
-      std::min(kUnitTimeMax, times.decode + to_picoseconds(options.cpu_price * cpu_s));
+  times.decode_priced = priced(times.decode, profile.decode_cpu_s_per_byte);
+  if (unit.stored_bytes == 0) return times;
+  const bool own = profile.storage_decode_bytes_per_s > 0;
+  times.decode_stored =
+      own ? transfer_time(unit.bytes, profile.storage_decode_bytes_per_s) : times.decode;
+  times.decode_stored_priced =
+      own ? priced(times.decode_stored, profile.storage_decode_cpu_s_per_byte)
+          : times.decode_priced;
   return times;
 }
 
-// Where units lie, as far as restoring is concerned.
+// Where units lie, as far as restoring is concerned. kStorage: as they were stored out of a shared
+// buffer, so that an encoded one owes decoding to the memory path's decoders too.
 enum class RestoreForm : std::uint8_t { kNothing, kMemory, kStorage, kStorageCompressed };
 
 // What the two paths owe together; `memory_unpriced` is what people are told.
@@ -65,7 +78,11 @@ struct PathTimes {
       memory += sign * unit.decode_priced;
       memory_unpriced += sign * unit.decode;
     }
-    if (form == RestoreForm::kStorage) storage += sign * unit.read;
+    if (form == RestoreForm::kStorage) {
+      storage += sign * unit.read;
+      memory += sign * unit.decode_stored_priced;
+      memory_unpriced += sign * unit.decode_stored;
+    }
     if (form == RestoreForm::kStorageCompressed) storage += sign * unit.read_compressed;
   }
   // Positive where storage owes more.

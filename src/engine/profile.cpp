@@ -39,7 +39,8 @@ Json to_json(const StageRates& rates) {
   return {{"model_read_bytes_per_s", rates.model_read},
           {"swap_read_bytes_per_s", rates.swap_read},
           {"decode_bytes_per_s", rates.decode},
-          {"allocate_bytes_per_s", rates.allocate}};
+          {"allocate_bytes_per_s", rates.allocate},
+          {"storage_decode_bytes_per_s", rates.storage_decode}};
 }
 
 Json to_json(const Profile& profile) {
@@ -49,6 +50,7 @@ Json to_json(const Profile& profile) {
           {"alone", to_json(profile.alone)},
           {"busy", to_json(profile.busy)},
           {"decode_cpu_s_per_byte", profile.decode_cpu_s_per_byte},
+          {"storage_decode_cpu_s_per_byte", profile.storage_decode_cpu_s_per_byte},
           {"write_bytes_per_s", profile.write_bytes_per_s},
           {"encode_bytes_per_s", profile.encode_bytes_per_s},
           {"measure_s", profile.measure_s},
@@ -66,6 +68,8 @@ class Reader {
     if (bad_.empty() && !(value >= min && value <= kRateMax)) bad_ = name;
     return value;
   }
+  // 0 where there is none: files of before it was measured.
+  double number_if_there(const char* name) { return object_.contains(name) ? number(name) : 0; }
   [[nodiscard]] const std::string& bad() const { return bad_; }
 
  private:
@@ -81,7 +85,8 @@ std::string read_rates(const Json& object, const char* name, bool needed, StageR
   Reader reader(*found);
   const double min = needed ? 1 : 0;
   rates = {reader.number("model_read_bytes_per_s"), reader.number("swap_read_bytes_per_s"),
-           reader.number("decode_bytes_per_s", min), reader.number("allocate_bytes_per_s", min)};
+           reader.number("decode_bytes_per_s", min), reader.number("allocate_bytes_per_s", min),
+           reader.number_if_there("storage_decode_bytes_per_s")};
   if (needed && reader.bad().empty() && read_rate(rates) < min) {
     return std::string(name) + ".model_read_bytes_per_s";
   }
@@ -99,6 +104,7 @@ Result<Profile> profile_of(const Json& object) {
   }
   Reader reader(object);
   profile.decode_cpu_s_per_byte = reader.number("decode_cpu_s_per_byte");
+  profile.storage_decode_cpu_s_per_byte = reader.number_if_there("storage_decode_cpu_s_per_byte");
   profile.write_bytes_per_s = reader.number("write_bytes_per_s");
   profile.encode_bytes_per_s = reader.number("encode_bytes_per_s");
   profile.measure_s = reader.number("measure_s");
@@ -124,6 +130,8 @@ RestoreProfile restore_profile(const Profile& profile) {
   if (profile.alone.decode > 0) out.decode_bytes_per_s = profile.alone.decode;
   if (profile.alone.allocate > 0) out.allocate_bytes_per_s = profile.alone.allocate;
   out.decode_cpu_s_per_byte = profile.decode_cpu_s_per_byte;
+  out.storage_decode_bytes_per_s = profile.alone.storage_decode;
+  out.storage_decode_cpu_s_per_byte = profile.storage_decode_cpu_s_per_byte;
   return out;
 }
 
@@ -144,6 +152,7 @@ void learn_from(const RateHistory& history, Profile& profile) {
   take(RestoreStage::kReadSwap, &StageRates::swap_read);
   take(RestoreStage::kDecode, &StageRates::decode);
   take(RestoreStage::kAllocate, &StageRates::allocate);
+  take(RestoreStage::kDecodeStored, &StageRates::storage_decode);
 }
 
 std::string profile_text(const Profile& profile) {

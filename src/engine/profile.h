@@ -17,8 +17,9 @@ struct Profile {
   std::string key;  // what it was measured on and with; another key is another profile
   // The device idle. A read rate of 0: measured without a model, or no swap file could be had.
   StageRates alone;
-  StageRates busy;                   // the device computing; filled in by restores
-  double decode_cpu_s_per_byte = 0;  // processor time of decoding one decoded byte
+  StageRates busy;                           // the device computing; filled in by restores
+  double decode_cpu_s_per_byte = 0;          // processor time of decoding one decoded byte
+  double storage_decode_cpu_s_per_byte = 0;  // the same of the codec for storage, if it is another
   // What an eviction does; for people.
   double write_bytes_per_s = 0;
   double encode_bytes_per_s = 0;

@@ -23,6 +23,7 @@ RateHistory::RateHistory(const StageRates& alone, const StageRates& busy, const 
   set(RestoreStage::kReadSwap, &StageRates::swap_read);
   set(RestoreStage::kDecode, &StageRates::decode);
   set(RestoreStage::kAllocate, &StageRates::allocate);
+  set(RestoreStage::kDecodeStored, &StageRates::storage_decode);
 }
 
 bool RateHistory::add(RestoreStage stage, DeviceLoad load, double bytes, double seconds) {
@@ -44,7 +45,8 @@ StageRates RateHistory::rates(DeviceLoad load) const noexcept {
   return {own[static_cast<std::size_t>(RestoreStage::kReadModel)].rate,
           own[static_cast<std::size_t>(RestoreStage::kReadSwap)].rate,
           own[static_cast<std::size_t>(RestoreStage::kDecode)].rate,
-          own[static_cast<std::size_t>(RestoreStage::kAllocate)].rate};
+          own[static_cast<std::size_t>(RestoreStage::kAllocate)].rate,
+          own[static_cast<std::size_t>(RestoreStage::kDecodeStored)].rate};
 }
 
 }  // namespace mzcache::engine

@@ -12,15 +12,16 @@ namespace mzcache::engine {
 
 // Bytes per second of the stages of a restore; 0: not known.
 struct StageRates {
-  double model_read = 0;  // the model file into fresh unit buffers
-  double swap_read = 0;   // the swap file into fresh unit buffers
-  double decode = 0;      // decoded (FP16) bytes, all workers together
-  double allocate = 0;    // all workers together
+  double model_read = 0;      // the model file into fresh unit buffers
+  double swap_read = 0;       // the swap file into fresh unit buffers
+  double decode = 0;          // decoded (FP16) bytes, all workers together
+  double allocate = 0;        // all workers together
+  double storage_decode = 0;  // decoded bytes of what the codec for storage encoded, likewise
 
   friend bool operator==(const StageRates&, const StageRates&) = default;
 };
 
-enum class RestoreStage : std::uint8_t { kReadModel, kReadSwap, kDecode, kAllocate };
+enum class RestoreStage : std::uint8_t { kReadModel, kReadSwap, kDecode, kAllocate, kDecodeStored };
 // Whether the device computed meanwhile. Like is compared with like: on devices that share the
 // processor's cores or memory bandwidth the two differ by far more than any drift.
 enum class DeviceLoad : std::uint8_t { kAlone, kBusy };
@@ -55,7 +56,7 @@ class RateHistory {
     double rate = 0;
     std::deque<double> last;
   };
-  static constexpr std::size_t kStages = 4;
+  static constexpr std::size_t kStages = 5;
   [[nodiscard]] Series& series(RestoreStage stage, DeviceLoad load) noexcept {
     return series_[static_cast<std::size_t>(load)][static_cast<std::size_t>(stage)];
   }

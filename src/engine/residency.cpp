@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/plan_input.h"
+
 namespace mzcache::engine {
 
 using actors::Origin;
@@ -97,7 +99,8 @@ std::optional<Origin> Residency::origin(UnitId unit) const {
     const actors::FileRange range{actors::FileId::kSwap, record.stored->offset, 0,
                                   record.stored->bytes};
     if (record.stored->encoded) {
-      return actors::EncodedFileOrigin{range, record.stored->checksum, record.stored->token_count};
+      return actors::EncodedFileOrigin{range, record.stored->checksum, record.stored->token_count,
+                                       record.stored->tier};
     }
     return actors::FileOrigin{{range}, record.stored->checksum};
   }
@@ -119,13 +122,41 @@ bool Residency::kv_ready(std::uint32_t context, std::uint32_t layer, std::uint32
   const auto found = kv_.find(context);
   if (found == kv_.end()) return true;
   const auto& chunks = found->second[layer];
-  const std::size_t first = std::min<std::size_t>(
-      model_.layer[layer].first_visible(position) / model_.chunk_layout().tokens, chunks.size());
-  return std::all_of(chunks.begin() + static_cast<std::ptrdiff_t>(first), chunks.end(),
-                     [](const UnitRecord& record) { return record.resident; });
+  const auto count = static_cast<std::uint32_t>(chunks.size());
+  const std::uint32_t first =
+      model_.layer[layer].first_visible(position) / model_.chunk_layout().tokens;
+  for (std::uint32_t chunk = first; chunk < count; ++chunk) {
+    const UnitRecord& record = chunks[chunk];
+    if (record.resident) continue;
+    if (!read_in_place(actors::kv_unit(context, layer, chunk), record, position)) return false;
+  }
+  return true;
 }
 
-PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encoded_bytes) const {
+bool Residency::read_in_place(UnitId unit, const UnitRecord& record,
+                              std::uint32_t position) const noexcept {
+  if (record.resident || record.moving || !record.compressed) return false;
+  const std::uint64_t end = (std::uint64_t{unit.chunk} + 1) * model_.chunk_layout().tokens;
+  return !record.compressed->in_place.empty() && end <= position;
+}
+
+std::vector<actors::EncodedChunk> Residency::chunks_in_place(std::uint32_t context,
+                                                             std::uint32_t position) const {
+  std::vector<actors::EncodedChunk> found;
+  const auto layers = kv_.find(context);
+  if (layers == kv_.end() || swap_.slots() == 0) return found;
+  for (std::uint32_t layer = 0; layer < model_.layers; ++layer) {
+    const auto& chunks = layers->second[layer];
+    for (std::uint32_t chunk = 0; chunk < chunks.size(); ++chunk) {
+      if (!read_in_place(actors::kv_unit(context, layer, chunk), chunks[chunk], position)) continue;
+      found.push_back({layer, chunk, chunks[chunk].compressed->in_place});
+    }
+  }
+  return found;
+}
+
+PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encoded_bytes,
+                                      std::uint64_t stored_bytes) const {
   PlannerInput input;
   input.layers = model_.layers;
   input.storage_free = slots_.free_bytes();
@@ -139,13 +170,18 @@ PlannerInput Residency::planner_input(const KvCache& cache, std::uint64_t encode
       if (!seen(unit, context.next_position())) return;  // never comes back
       const std::uint32_t tokens =
           std::max(1U, context.tokens_in_chunk(unit.chunk, model_.chunk_layout().tokens));
-      planned.stored_compressed = record.stored && record.stored->encoded;
-      planned.compressed_bytes = record.compressed ? record.compressed->slot.bytes
-                                 : planned.stored_compressed
-                                     ? record.stored->bytes
-                                     : encoded_bytes * tokens / model_.chunk_layout().tokens;
+      const std::uint32_t whole = model_.chunk_layout().tokens;
+      planned.stored_compressed = record.stored && record.stored->encoded &&
+                                  record.stored->tier == actors::CodecTier::kMemory;
+      planned.stored_bytes = record.stored && !planned.stored_compressed
+                                 ? (record.stored->encoded ? record.stored->bytes : 0)
+                                 : planned_stored_bytes(model_, stored_bytes, tokens);
+      planned.compressed_bytes = record.compressed           ? record.compressed->slot.bytes
+                                 : planned.stored_compressed ? record.stored->bytes
+                                                             : encoded_bytes * tokens / whole;
       planned.compressed_clean = record.compressed.has_value();
       planned.stored_clean = record.stored.has_value();
+      planned.stored_last = record.stored && record.stored->stage == EvictionStage::kCompKv;
     }
     planned.place = record.resident     ? UnitPlace::kResident
                     : record.compressed ? UnitPlace::kCompressed

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -23,16 +24,23 @@ struct CompressedForm {
   MemorySwap::Slot slot;
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
+  // Where attention may read the chunk as it lies; empty: it is decoded first.
+  std::span<const std::byte> in_place;
 };
-// A chunk in the swap file, raw or encoded.
+// A chunk in the swap file, raw or encoded by the codec of `tier`.
 struct StoredForm {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;
   std::uint32_t token_count = 0;
   bool encoded = false;
+  actors::CodecTier tier = actors::CodecTier::kMemory;
+  EvictionStage stage = EvictionStage::kKvOnly;  // that sent it there
 };
 
+// A chunk has one form at most beside its buffer: one that is there is not made again, neither here
+// nor in the other place. So what a lossy codec made of it is also what the buffer holds after a
+// restore, whichever codec it was.
 struct UnitRecord {
   bool resident = false;  // memory and content are there
   bool moving = false;    // being restored or evicted right now
@@ -85,12 +93,21 @@ class Residency {
     visit_all(*this, visit);
   }
 
+  // Whether computing from `position` on reads the chunk where it lies in the in-memory swap: all
+  // of its positions come before.
+  [[nodiscard]] bool read_in_place(actors::UnitId unit, const UnitRecord& record,
+                                   std::uint32_t position) const noexcept;
+  // The context's chunks that are, in forward order.
+  [[nodiscard]] std::vector<actors::EncodedChunk> chunks_in_place(std::uint32_t context,
+                                                                  std::uint32_t position) const;
   // All weights of a layer (layer = layers: the head); or all chunks of a context in a layer that
-  // positions from `position` on look at.
+  // positions from `position` on look at: resident, or read in place.
   [[nodiscard]] bool weights_ready(std::uint32_t layer) const;
   [[nodiscard]] bool kv_ready(std::uint32_t context, std::uint32_t layer,
                               std::uint32_t position) const;
-  [[nodiscard]] PlannerInput planner_input(const KvCache& cache, std::uint64_t encoded_bytes) const;
+  // Whole chunks take so many bytes once encoded; `stored_bytes` 0: no codec for storage.
+  [[nodiscard]] PlannerInput planner_input(const KvCache& cache, std::uint64_t encoded_bytes,
+                                           std::uint64_t stored_bytes) const;
   [[nodiscard]] StatusReport totals() const;
   // Resident units + segments of the in-memory swap.
   [[nodiscard]] std::uint64_t held_bytes() const { return resident_bytes() + swap_.held_bytes(); }

@@ -39,6 +39,8 @@ std::optional<std::uint32_t> Restoring::want(std::optional<std::uint32_t> contex
       const Context& chunk_of = state_.cache.contexts().at(unit.context);
       const std::uint32_t next = context ? chunk_of.kv_tokens : chunk_of.next_position();
       if (!state_.residency.seen(unit, next)) return;
+      // A pass reads it where it lies. A Restore brings it back all the same.
+      if (context && state_.residency.read_in_place(unit, record, next)) return;
       if (record.empty == false && !record.has_form()) lost = unit.context;
     }
     missing.push_back(unit);
@@ -179,6 +181,8 @@ void Restoring::fill_held() {
 
 void Restoring::on(const actors::UnitReady& message) {
   UnitRecord& record = state_.residency[message.unit];
+  const bool read_encoded = !record.compressed && record.stored && record.stored->encoded &&
+                            record.stored->tier == actors::CodecTier::kStorage;
   record.moving = false;
   state_.residency.set_resident(message.unit, true);
   // A stored form stays: evicting the chunk again is then free. An encoded one takes memory, so it
@@ -194,6 +198,10 @@ void Restoring::on(const actors::UnitReady& message) {
     report_.swap_read_ms += to_ms(message.read);
   }
   report_.decode_ms += to_ms(message.decode);
+  if (read_encoded) {
+    report_.storage_bytes_decoded += message.bytes_decoded;
+    report_.storage_decode_ms += to_ms(message.decode);
+  }
   arrived(message.unit);
 }
 

@@ -24,8 +24,8 @@ class Restoring {
 
   // Starts a report: whatever comes back from now on counts to it.
   void begin_report();
-  // Everything missing that a forward pass over `context` needs, from its next token on; where
-  // empty, that any pass over any context may need.
+  // Everything missing that a forward pass over `context` needs, from its next token on, but for
+  // chunks that are read in place; where empty, that any pass over any context may need.
   // The context whose content is lost, if any: nothing is asked for then.
   [[nodiscard]] std::optional<std::uint32_t> want(std::optional<std::uint32_t> context);
   // Of what is wanted, only the first units that make up `bytes`.

@@ -30,6 +30,7 @@ CodecProfileReport make_codec_profile(Config config, const std::string& codec_na
                      "no place to keep it: neither XDG_CACHE_HOME nor HOME is set"});
   }
   config.memory.codec = codec_name;
+  config.memory.storage_codec = "none";
   // Plans play no part: nothing is measured.
   for (double* rate : {&config.profile.read_bytes_per_s, &config.profile.decode_bytes_per_s,
                        &config.profile.allocate_bytes_per_s}) {

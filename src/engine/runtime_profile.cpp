@@ -241,13 +241,15 @@ ProfileReport measure_profile(const Config& config, const std::string& model, bo
   const RestoreProfile planned =
       engine::planner_profile(config, obtained.profile, opened.description());
   report.alone = public_rates({planned.model_read_bytes_per_s, planned.swap_read_bytes_per_s,
-                               planned.decode_bytes_per_s, planned.allocate_bytes_per_s});
+                               planned.decode_bytes_per_s, planned.allocate_bytes_per_s, 0});
   report.busy = public_rates(obtained.profile.busy);
   report.model_read_bytes_per_s = planned.model_read_bytes_per_s;
   report.swap_read_bytes_per_s = planned.swap_read_bytes_per_s;
   report.write_bytes_per_s = obtained.profile.write_bytes_per_s;
   report.encode_bytes_per_s = obtained.profile.encode_bytes_per_s;
   report.decode_cpu_s_per_byte = obtained.profile.decode_cpu_s_per_byte;
+  report.storage_decode_bytes_per_s = planned.storage_decode_bytes_per_s;
+  report.storage_decode_cpu_s_per_byte = planned.storage_decode_cpu_s_per_byte;
   report.measure_s = obtained.profile.measure_s;
   report.cached = obtained.cached;
   report.file = obtained.file;
@@ -271,11 +273,15 @@ PlanReport plan_eviction(const Config& config, const std::string& model,
                          "takes (allowed: 0 to " + std::to_string(description.context_length) + ")",
                      "context_tokens"});
   }
-  const auto codec = value_or_throw(codec::make_codec(config.memory.codec));
   const Profile profile = obtain(config, opened, false, notice).profile;
-  engine::PlannerInput input = engine::resident_input(
-      description, context_tokens,
-      codec->typical_bytes(description.chunk_layout(), description.chunk_tokens));
+  const auto typical_bytes = [&](const std::string& codec) {
+    return value_or_throw(codec::make_codec(codec))
+        ->typical_bytes(description.chunk_layout(), description.chunk_tokens);
+  };
+  const std::string& storage_codec = config.memory.storage_codec;
+  engine::PlannerInput input =
+      engine::resident_input(description, context_tokens, typical_bytes(config.memory.codec),
+                             storage_codec == "none" ? 0 : typical_bytes(storage_codec));
   PlanReport report;
   for (const engine::PlannedUnit& unit : input.units) {
     (unit.unit.kind == actors::UnitKind::kKv ? report.kv_bytes : report.weights_bytes) +=
@@ -291,6 +297,7 @@ PlanReport plan_eviction(const Config& config, const std::string& model,
       amount.percent >= 0 ? share_of(report.footprint_bytes, amount.percent) : amount.bytes;
   add_unseen(unseen, description.chunk_bytes(), report.requested_bytes, report);
   input.profile = engine::planner_profile(config, profile, &description);
+  if (config.memory.compressed_attention) engine::decode_takes_no_time(input.profile);
   if (context_tokens > 0) {
     input.contexts.push_back({engine::kPlannedContext, context_tokens, description.chunk_tokens,
                               description.has_windows()});

@@ -24,9 +24,10 @@ EngineOptions to_engine_options(const Config& config, const actors::ModelDescrip
   options.memory_swap_max_percent = config.memory.memory_swap_max_percent;
   options.memory_swap_max_bytes = config.memory.memory_swap_max_bytes;
   options.slice_tokens_max = slice_tokens_max;
-  options.lossless_only = config.memory.codec == "none";
+  options.memory_closed = config.memory.codec == "none";
   options.allocate_first = !(config.overlap.allocation && config.overlap.reload);
   options.compute_last = !(config.overlap.prefill && config.overlap.reload);
+  options.compressed_attention = config.memory.compressed_attention;
   options.keep_compressed = config.memory.keep_compressed;
   options.free_out_of_window = config.memory.free_out_of_window;
   options.resume_delay =
@@ -66,15 +67,30 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const GgufFile& file, const Confi
   if (!model) return model.error();
   wiring->model_ = std::move(*model);
   wiring->shape_ = actors::kv_shape(wiring->model_);
-  Result<std::shared_ptr<const actors::KvCodec>> codec = codec::make_codec(config.memory.codec);
-  if (!codec) return codec.error();
-  wiring->codec_ = std::move(*codec);
+  if (Result<void> made = wiring->make_codecs(config); !made) return made.error();
   if (Result<void> opened = wiring->open_storage(config, notice); !opened) return opened.error();
   if (Result<void> opened = wiring->open_device(config, notice); !opened) return opened.error();
   wiring->know_profile(config, notice);
   if (Result<void> started = wiring->start(config, timeline, notice); !started)
     return started.error();
   return wiring;
+}
+
+// One and the same where both tiers have the same name: then a model's codec profile is taken up
+// once, and a form of the one is as good as one of the other.
+Result<void> Wiring::make_codecs(const Config& config) {
+  Result<std::shared_ptr<const actors::KvCodec>> codec = codec::make_codec(config.memory.codec);
+  if (!codec) return codec.error();
+  codec_ = std::move(*codec);
+  if (config.memory.storage_codec == "none") return {};
+  if (config.memory.storage_codec == config.memory.codec) {
+    storage_codec_ = codec_;
+    return {};
+  }
+  codec = codec::make_codec(config.memory.storage_codec);
+  if (!codec) return codec.error();
+  storage_codec_ = std::move(*codec);
+  return {};
 }
 
 Wiring::~Wiring() {
@@ -113,6 +129,7 @@ Result<void> Wiring::open_device(const Config& config, const NoticeSink& notice)
   device_summary_ = summarize_device(device_->info());
   Result<bool> int8 = activations_int8(config, device_->info());
   if (!int8) return int8.error();
+  if (Result<void> ok = check_compressed_attention(config, device_->info()); !ok) return ok;
   gpu::UnitMemory::Options memory_options;
   memory_options.huge_pages = config.memory.huge_pages;
   Result<std::unique_ptr<gpu::UnitMemory>> memory =
@@ -178,14 +195,14 @@ Result<void> Wiring::start(const Config& config, actors::Timeline& timeline,
   EngineOptions options = to_engine_options(config, model_, queue_->slice_tokens_max());
   options.allocators = worker_count(placement, actors::ActorKind::kAllocator);
   options.decompressors = worker_count(placement, actors::ActorKind::kDecompressor);
-  state_ = std::make_unique<EngineState>(model_, *memory_, *codec_, *planner_,
+  state_ = std::make_unique<EngineState>(model_, *memory_, codecs(), *planner_,
                                          planner_profile(config, kept_profile_.profile, &model_),
                                          dispatcher_->clock(), options);
   state_->rates =
       RateHistory(kept_profile_.profile.alone, kept_profile_.profile.busy, given_rates(config));
   timer_ = std::make_unique<ThreadTimer>();
   state_->timer = timer_.get();
-  observer_ = watch_for_codec_profile(*codec_, model_, shape_, *memory_, *queue_, notice);
+  observer_ = watch_for_codec_profile(codecs(), model_, shape_, *memory_, *queue_, notice);
   state_->observer = observer_.get();
   if (Result<void> reserved = state_->swap.reserve(state_->options.swap_range_bytes); !reserved) {
     return reserved;

@@ -43,12 +43,17 @@ class Wiring {
   [[nodiscard]] const actors::ModelDescription& model() const noexcept { return model_; }
   [[nodiscard]] const DeviceSummary& device() const noexcept { return device_summary_; }
   [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return queue_->scratch_bytes(); }
+  // Live as long as this.
+  [[nodiscard]] actors::TierCodecs codecs() const noexcept {
+    return {codec_.get(), storage_codec_.get()};
+  }
   [[nodiscard]] const actors::Clock& clock() const noexcept { return dispatcher_->clock(); }
   // The open files, for another device on them (benchmarks).
   [[nodiscard]] const std::shared_ptr<io::StorageFiles>& files() const noexcept { return files_; }
 
  private:
   Wiring() = default;
+  [[nodiscard]] Result<void> make_codecs(const Config& config);
   [[nodiscard]] Result<void> open_device(const Config& config, const NoticeSink& notice);
   [[nodiscard]] gpu::PendingKernels load_kernels(bool int8, const NoticeSink& notice);
   [[nodiscard]] Result<void> open_storage(const Config& config, const NoticeSink& notice);
@@ -68,6 +73,7 @@ class Wiring {
   std::unique_ptr<actors::BlockDevice> reads_;
   std::unique_ptr<actors::BlockDevice> writes_;
   std::shared_ptr<const actors::KvCodec> codec_;
+  std::shared_ptr<const actors::KvCodec> storage_codec_;  // null: chunks are stored raw
   std::unique_ptr<SliceObserver> observer_;
   std::unique_ptr<EvictionPlanner> planner_;
   ObtainedProfile kept_profile_;

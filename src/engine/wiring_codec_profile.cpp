@@ -37,12 +37,28 @@ Result<void> save(const std::string& path, const codec::KvProfile& profile) {
   return {};
 }
 
+using ProfiledCodecs = std::vector<const codec::ProfiledCodec*>;
+
+ProfiledCodecs profiled_codecs(const actors::TierCodecs& codecs) {
+  ProfiledCodecs profiled;
+  for (const actors::KvCodec* const codec : {codecs.memory, codecs.storage}) {
+    const auto* const wants = dynamic_cast<const codec::ProfiledCodec*>(codec);
+    if (wants != nullptr && wants->wants_profile()) profiled.push_back(wants);
+  }
+  return profiled;
+}
+
+void adopt(const ProfiledCodecs& codecs, codec::KvProfile profile) {
+  const auto shared = std::make_shared<const codec::KvProfile>(std::move(profile));
+  for (const codec::ProfiledCodec* const codec : codecs) codec->adopt(shared);
+}
+
 class CodecProfileWatch final : public SliceObserver {
  public:
-  CodecProfileWatch(const codec::ProfiledCodec& codec, const actors::ModelDescription& model,
+  CodecProfileWatch(ProfiledCodecs codecs, const actors::ModelDescription& model,
                     const actors::KvShape& shape, actors::SharedMemory& memory,
                     actors::ComputeQueue& queue, NoticeSink notice)
-      : codec_(codec),
+      : codecs_(std::move(codecs)),
         model_(model),
         shape_(shape),
         memory_(memory),
@@ -89,7 +105,7 @@ class CodecProfileWatch final : public SliceObserver {
     if (!path.empty()) {
       if (Result<void> saved = save(path, *profile); !saved) say(saved.error().message());
     }
-    codec_.adopt(std::make_shared<const codec::KvProfile>(std::move(*profile)));
+    adopt(codecs_, std::move(*profile));
     say(fmt::format("codec profile made from {} tokens{}", builder_.tokens(),
                     path.empty() ? "" : ", kept in " + path));
   }
@@ -98,7 +114,7 @@ class CodecProfileWatch final : public SliceObserver {
     if (notice_) notice_(text);
   }
 
-  const codec::ProfiledCodec& codec_;
+  const ProfiledCodecs codecs_;
   const actors::ModelDescription& model_;
   const actors::KvShape& shape_;
   actors::SharedMemory& memory_;
@@ -133,23 +149,24 @@ Result<codec::KvProfile> load_codec_profile(const std::string& path,
   return profile;
 }
 
-std::unique_ptr<SliceObserver> watch_for_codec_profile(const actors::KvCodec& codec,
+std::unique_ptr<SliceObserver> watch_for_codec_profile(const actors::TierCodecs& codecs,
                                                        const actors::ModelDescription& model,
                                                        const actors::KvShape& shape,
                                                        actors::SharedMemory& memory,
                                                        actors::ComputeQueue& queue,
                                                        const NoticeSink& notice) {
-  const auto* const profiled = dynamic_cast<const codec::ProfiledCodec*>(&codec);
-  if (profiled == nullptr || !profiled->wants_profile()) return nullptr;
+  ProfiledCodecs profiled = profiled_codecs(codecs);
+  if (profiled.empty()) return nullptr;
   Result<codec::KvProfile> kept = load_codec_profile(codec_profile_path(model), model);
   if (kept) {
-    profiled->adopt(std::make_shared<const codec::KvProfile>(std::move(*kept)));
+    adopt(profiled, std::move(*kept));
     return nullptr;
   }
   if (kept.error().code != ErrorCode::kNotFound && notice) {
     notice(kept.error().message() + "; made anew");
   }
-  return std::make_unique<CodecProfileWatch>(*profiled, model, shape, memory, queue, notice);
+  return std::make_unique<CodecProfileWatch>(std::move(profiled), model, shape, memory, queue,
+                                             notice);
 }
 
 }  // namespace mzcache::engine

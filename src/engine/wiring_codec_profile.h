@@ -21,10 +21,10 @@ inline constexpr std::uint32_t kCodecProfileTokens = 4096;
 [[nodiscard]] Result<codec::KvProfile> load_codec_profile(const std::string& path,
                                                           const actors::ModelDescription& model);
 
-// Adopts the profile that is there; where there is none, null or what has to watch the slices. Null
-// too where the codec wants none. Everything named outlives the observer.
+// The codecs adopt the profile that is there; where there is none, null or what has to watch the
+// slices. Null too where neither wants one. Everything named outlives the observer.
 [[nodiscard]] std::unique_ptr<SliceObserver> watch_for_codec_profile(
-    const actors::KvCodec& codec, const actors::ModelDescription& model,
+    const actors::TierCodecs& codecs, const actors::ModelDescription& model,
     const actors::KvShape& shape, actors::SharedMemory& memory, actors::ComputeQueue& queue,
     const NoticeSink& notice);
 

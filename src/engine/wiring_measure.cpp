@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/wiring_profile.h"
 #include "engine/wiring_rig.h"
 
 namespace mzcache::engine {
@@ -84,9 +85,47 @@ double median_read(const std::vector<Tally>& tallies) {
   return median_of(tallies, [](const Tally& t) { return rate(t.bytes_read, t.read); });
 }
 
-}  // namespace
+struct DecodeFigures {
+  double bytes_per_s = 0;
+  double cpu_s_per_byte = 0;
+  std::vector<Tally> tallies;
+};
 
-Result<Profile> measure_rates(const Config& config, gpu::Device& device,
+// Of the rig's codec; the chunks are out.
+Result<DecodeFigures> measure_decoding(Rig& rig) {
+  auto decoded = repeat(rig, [](const Rig& r) { return r.chunk_runs(true); });
+  if (!decoded) return decoded.error();
+  DecodeFigures figures;
+  std::uint64_t bytes_decoded = 0;
+  for (const Tally& tally : *decoded) bytes_decoded += tally.bytes_decoded;
+  figures.cpu_s_per_byte = seconds(rig.codec().decode_cpu()) /
+                           static_cast<double>(std::max<std::uint64_t>(1, bytes_decoded));
+  figures.bytes_per_s =
+      median_of(*decoded, [](const Tally& t) { return rate(t.bytes_decoded, t.decode); }) *
+      rig.decoders();
+  figures.tallies = std::move(*decoded);
+  return figures;
+}
+
+// The same with the codec for storage in the place of the other, and without a swap file.
+Result<void> measure_storage_codec(Config config, gpu::Device& device,
+                                   const actors::ModelDescription* model, Profile& profile) {
+  config.memory.codec = config.memory.storage_codec;
+  config.memory.swap_file_max = 0;
+  const auto rig = Rig::create(config, device, make_subject(model));
+  if (!rig) return rig.error();
+  const Nanoseconds begin = (*rig)->clock().now();
+  Profile of_it;  // what an eviction does is the other's
+  if (Result<void> out = (*rig)->put_chunks_out(of_it); !out) return out;
+  const Result<DecodeFigures> decoding = measure_decoding(**rig);
+  if (!decoding) return decoding.error();
+  profile.alone.storage_decode = decoding->bytes_per_s;
+  profile.storage_decode_cpu_s_per_byte = decoding->cpu_s_per_byte;
+  profile.measure_s += seconds((*rig)->clock().now() - begin);
+  return {};
+}
+
+Result<Profile> measure_paths(const Config& config, gpu::Device& device,
                               const actors::ModelDescription* model) {
   Result<std::unique_ptr<Rig>> created = Rig::create(config, device, make_subject(model));
   if (!created) return created.error();
@@ -95,16 +134,11 @@ Result<Profile> measure_rates(const Config& config, gpu::Device& device,
   Profile profile;
   if (Result<void> out = rig.put_chunks_out(profile); !out) return out.error();
 
-  const auto decoded = repeat(rig, [](const Rig& r) { return r.chunk_runs(true); });
-  if (!decoded) return decoded.error();
-  std::vector<Tally> all = *decoded;
-  std::uint64_t bytes_decoded = 0;
-  for (const Tally& tally : *decoded) bytes_decoded += tally.bytes_decoded;
-  profile.decode_cpu_s_per_byte = seconds(rig.codec().decode_cpu()) /
-                                  static_cast<double>(std::max<std::uint64_t>(1, bytes_decoded));
-  profile.alone.decode =
-      median_of(*decoded, [](const Tally& t) { return rate(t.bytes_decoded, t.decode); }) *
-      rig.decoders();
+  const Result<DecodeFigures> decoding = measure_decoding(rig);
+  if (!decoding) return decoding.error();
+  std::vector<Tally> all = decoding->tallies;
+  profile.decode_cpu_s_per_byte = decoding->cpu_s_per_byte;
+  profile.alone.decode = decoding->bytes_per_s;
 
   if (rig.stored()) {
     const auto swap = repeat(rig, [](const Rig& r) { return r.chunk_runs(false); });
@@ -126,6 +160,18 @@ Result<Profile> measure_rates(const Config& config, gpu::Device& device,
       median_of(all, [](const Tally& t) { return rate(t.bytes_allocated, t.allocate); }) *
       rig.allocators();
   profile.measure_s = seconds(rig.clock().now() - begin);
+  return profile;
+}
+
+}  // namespace
+
+Result<Profile> measure_rates(const Config& config, gpu::Device& device,
+                              const actors::ModelDescription* model) {
+  Result<Profile> profile = measure_paths(config, device, model);
+  if (!profile || !decodes_stored_apart(config.memory)) return profile;
+  if (auto measured = measure_storage_codec(config, device, model, *profile); !measured) {
+    return measured.error();
+  }
   return profile;
 }
 

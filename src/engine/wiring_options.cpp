@@ -60,7 +60,7 @@ PlannerOptions to_planner_options(const Config& config, const gpu::DeviceInfo& d
                       : device.cpu                 ? 1.0
                                                    : 0.0;
   options.cores = std::max(1U, device.compute_units);
-  options.lossless_only = config.memory.codec == "none";
+  options.memory_closed = config.memory.codec == "none";
   options.recompute = config.policy.recompute;
   return options;
 }
@@ -97,6 +97,19 @@ Result<bool> activations_int8(const Config& config, const gpu::DeviceInfo& devic
                  "device.activations"};
   }
   return possible && config.device.activations != "float";
+}
+
+Result<void> check_compressed_attention(const Config& config, const gpu::DeviceInfo& device) {
+  if (!config.memory.compressed_attention) return {};
+  const auto no = [](std::string why) -> Result<void> {
+    return Error{ErrorCode::kUnsupported, 0, "memory.compressed_attention", std::move(why),
+                 "memory.compressed_attention"};
+  };
+  if (config.memory.codec != "q8") {
+    return no("needs memory.codec = \"q8\", which is \"" + config.memory.codec + "\"");
+  }
+  if (device.kernels == "cpu" && device.mode == gpu::MemoryMode::kHostMapping) return {};
+  return no("needs the cpu kernels, and " + device.name + " gets the " + device.kernels + " ones");
 }
 
 gpu::UnitSizes unit_sizes(const actors::ModelDescription& model) {

@@ -28,6 +28,9 @@ using NoticeSink = std::function<void(std::string_view)>;
 // Whether quantised weights meet activations of 8 bits. kUnsupported where they cannot and the
 // configuration insists.
 [[nodiscard]] Result<bool> activations_int8(const Config& config, const gpu::DeviceInfo& device);
+// kUnsupported where memory.compressed_attention is on and codec or device cannot.
+[[nodiscard]] Result<void> check_compressed_attention(const Config& config,
+                                                      const gpu::DeviceInfo& device);
 [[nodiscard]] gpu::UnitSizes unit_sizes(const actors::ModelDescription& model);
 
 }  // namespace mzcache::engine

@@ -44,6 +44,12 @@ std::string file_system(const std::string& path) {
   return fmt::format("{:x}", static_cast<std::uint64_t>(status.st_dev));
 }
 
+// "q8", or "q8, for storage entropy" where chunks are encoded for storage by another.
+std::string codec_names(const Config::Memory& memory) {
+  if (!decodes_stored_apart(memory)) return memory.codec;
+  return memory.codec + ", for storage " + memory.storage_codec;
+}
+
 std::string placed(const PlacementConfig& config) {
   std::string ids;
   for (const std::uint32_t id : config.core_ids) ids += fmt::format(",{}", id);
@@ -71,7 +77,7 @@ std::string profile_key(const Config& config, const gpu::DeviceInfo& device,
       "machine {}; model on {}; swap {} on {}; codec {}; reader {}, decompressor {}, allocator {}; "
       "storage {} {} x {} direct {} limit {}; huge pages {}; device {}, kernels {}, memory {}",
       machine(), file_system(model_file), config.memory.swap_directory,
-      file_system(config.memory.swap_directory), config.memory.codec,
+      file_system(config.memory.swap_directory), codec_names(config.memory),
       placed(placement.storage_reader), placed(placement.decompressor), placed(placement.allocator),
       storage.engine, storage.block, storage.depth, storage.direct, storage.limit_bytes_per_s,
       config.memory.huge_pages, device.name, device.kernels, gpu::memory_mode_name(device.mode));
@@ -112,6 +118,10 @@ Result<ObtainedProfile> obtain_profile(const Config& config, gpu::Device& device
   return obtained;
 }
 
+bool decodes_stored_apart(const Config::Memory& memory) {
+  return memory.storage_codec != "none" && memory.storage_codec != memory.codec;
+}
+
 bool profile_given(const Config& config) {
   const StageRates given = given_rates(config);
   return given.model_read > 0 && given.decode > 0 && given.allocate > 0;
@@ -119,7 +129,8 @@ bool profile_given(const Config& config) {
 
 StageRates given_rates(const Config& config) {
   return {config.profile.read_bytes_per_s, config.profile.read_bytes_per_s,
-          config.profile.decode_bytes_per_s, config.profile.allocate_bytes_per_s};
+          config.profile.decode_bytes_per_s, config.profile.allocate_bytes_per_s,
+          config.profile.storage_decode_bytes_per_s};
 }
 
 std::string prefill_key(const actors::ModelDescription& model) {
@@ -133,6 +144,7 @@ RestoreProfile planner_profile(const Config& config, Profile profile,
   if (given.swap_read > 0) profile.alone.swap_read = given.swap_read;
   if (given.decode > 0) profile.alone.decode = given.decode;
   if (given.allocate > 0) profile.alone.allocate = given.allocate;
+  if (given.storage_decode > 0) profile.alone.storage_decode = given.storage_decode;
   RestoreProfile planned = restore_profile(profile);
   planned.prefill_tokens_per_s = config.profile.prefill_tokens_per_s;
   if (planned.prefill_tokens_per_s <= 0 && model != nullptr) {

@@ -17,7 +17,10 @@ struct ObtainedProfile {
   bool cached = false;
 };
 
-// What a profile's figures depend on: machine, file systems, codec, placement, storage, memory and
+// Whether chunks in the swap file have a decoder, and a rate, of their own.
+[[nodiscard]] bool decodes_stored_apart(const Config::Memory& memory);
+
+// What a profile's figures depend on: machine, file systems, codecs, placement, storage, memory and
 // device options.
 [[nodiscard]] std::string profile_key(const Config& config, const gpu::DeviceInfo& device,
                                       const std::string& model_file);
@@ -30,7 +33,8 @@ struct ObtainedProfile {
 
 // Whether the configuration gives every figure the policy needs.
 [[nodiscard]] bool profile_given(const Config& config);
-// The configuration's figures; 0 where it gives none.
+// The configuration's figures; 0 where it gives none. Where nothing is measured, the figure for
+// decoding stands in for that of the codec for storage.
 [[nodiscard]] StageRates given_rates(const Config& config);
 // What the planner is to have: measured figures, the configuration's in their place. `model` may be
 // null: prefill is then not known.

@@ -123,8 +123,8 @@ void Rig::spawn(const actors::Placement& placement) {
   const auto allocated = counting_.port<actors::UnitsAllocated>();
   for (std::uint32_t i = 0; i < worker_count(placement, ActorKind::kDecompressor); ++i) {
     const auto decompressor = dispatcher_->spawn<actors::Decompressor>(
-        {ActorKind::kDecompressor, "decompress-" + std::to_string(i)}, *memory_, *codec_, shape,
-        clock);
+        {ActorKind::kDecompressor, "decompress-" + std::to_string(i)}, *memory_,
+        actors::TierCodecs{codec_.get(), nullptr}, shape, clock);
     decompressor.actor->connect({allocated, ready, failed});
     decode.push_back(decompressor.port<actors::DecodeChunk>());
     decode_run_.push_back(decompressor.port<actors::AllocateUnits>());
@@ -139,7 +139,8 @@ void Rig::spawn(const actors::Placement& placement) {
   }
   for (std::uint32_t i = 0; i < worker_count(placement, ActorKind::kCompressor); ++i) {
     const auto compressor = dispatcher_->spawn<actors::Compressor>(
-        {ActorKind::kCompressor, "compress-" + std::to_string(i)}, *memory_, *codec_, shape, clock);
+        {ActorKind::kCompressor, "compress-" + std::to_string(i)}, *memory_,
+        actors::TierCodecs{codec_.get(), nullptr}, shape, clock);
     compressor.actor->connect({counting_.port<actors::ChunkCompressed>()});
     compress_.push_back(compressor.port<actors::CompressChunk>());
   }

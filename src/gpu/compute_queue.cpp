@@ -58,6 +58,10 @@ class OpenClComputeQueue final : public actors::ComputeQueue {
   Result<void> enqueue_layer(std::uint32_t layer, LayerStage stage, std::uint64_t ticket) override;
   Result<void> enqueue_head(std::uint64_t ticket) override;
   void flush() override;
+  // The CPU set on memory that it takes by the host's own addresses.
+  bool reads_encoded() const noexcept override {
+    return device_.info().kernels == "cpu" && device_.info().mode == MemoryMode::kHostMapping;
+  }
   bool takes_whole_slice() const noexcept override {
     return calls_ != nullptr && calls_->gathering();
   }
@@ -77,14 +81,19 @@ class OpenClComputeQueue final : public actors::ComputeQueue {
     std::uint32_t tokens = 0;
     std::uint32_t logit_rows = 0;
     bool embedded = false;
+    std::vector<actors::EncodedChunk> encoded;
   };
 
   [[nodiscard]] Result<void> check_slice(const ComputeSlice& slice) const;
+  [[nodiscard]] Result<void> check_encoded(const ComputeSlice& slice) const;
   [[nodiscard]] Result<void> fill_inputs(const ComputeSlice& slice);
   [[nodiscard]] AttentionShape attention_shape(const actors::LayerDescription& layer) const {
     return gpu::attention_shape(model_, layer, slice_.first_position, slice_.tokens);
   }
   [[nodiscard]] DeviceTensor tensor(std::uint32_t layer, const Operation& operation) const;
+  // Where the kernels find a chunk. `encoded` are the chunks of its layer that lie encoded.
+  [[nodiscard]] std::uint64_t table_entry(actors::UnitId unit, const KernelAddress& address,
+                                          std::span<const actors::EncodedChunk> encoded) const;
   // Where the layer's chunks are now: written to the layer's table where that has changed.
   [[nodiscard]] Result<DeviceChunks> chunks(std::uint32_t layer);
   void embed();
@@ -177,6 +186,22 @@ Result<void> OpenClComputeQueue::check_slice(const ComputeSlice& slice) const {
   for (const std::uint32_t row : slice.logit_rows) {
     if (row >= slice.token_count) return bad("logit row " + std::to_string(row) + " is outside");
   }
+  return check_encoded(slice);
+}
+
+Result<void> OpenClComputeQueue::check_encoded(const ComputeSlice& slice) const {
+  // 8 bits a value, and two FP16 parameters per group of 64.
+  const actors::ChunkLayout layout = model_.chunk_layout();
+  const std::uint64_t width = std::uint64_t{layout.kv_heads} * layout.head_dim;
+  const std::uint64_t bytes = 2 * layout.tokens * (width + (width + 63) / 64 * 4);
+  for (const actors::EncodedChunk& chunk : slice.encoded) {
+    const bool address = reinterpret_cast<std::uint64_t>(chunk.bytes.data()) % 2 == 0;
+    const bool full = (std::uint64_t{chunk.chunk} + 1) * layout.tokens <= slice.first_position;
+    if (reads_encoded() && address && full && chunk.bytes.size() == bytes) continue;
+    return Error{ErrorCode::kInternal, 0, "begin slice",
+                 "chunk " + std::to_string(chunk.chunk) + " of layer " +
+                     std::to_string(chunk.layer) + " cannot be read encoded"};
+  }
   return {};
 }
 
@@ -209,8 +234,12 @@ void OpenClComputeQueue::release_scratch() noexcept {
 Result<void> OpenClComputeQueue::begin_slice(const ComputeSlice& slice) {
   if (auto ok = check_slice(slice); !ok) return ok;
   if (auto ok = prepare_calls(); !ok) return ok;
-  slice_ = {slice.context, slice.first_position, slice.token_count,
-            static_cast<std::uint32_t>(slice.logit_rows.size()), false};
+  slice_ = {slice.context,
+            slice.first_position,
+            slice.token_count,
+            static_cast<std::uint32_t>(slice.logit_rows.size()),
+            false,
+            slice.encoded};
   // Windowed layers cut a shorter context, perhaps into more ranges: room for the most there can
   // be.
   const std::uint32_t chunks = chunks_of(slice_.first_position + slice_.tokens);
@@ -253,18 +282,30 @@ DeviceTensor OpenClComputeQueue::tensor(std::uint32_t layer, const Operation& op
   return tensor;
 }
 
+std::uint64_t OpenClComputeQueue::table_entry(actors::UnitId unit, const KernelAddress& address,
+                                              std::span<const actors::EncodedChunk> encoded) const {
+  const auto found =
+      std::ranges::lower_bound(encoded, unit.chunk, {}, &actors::EncodedChunk::chunk);
+  if (found != encoded.end() && found->chunk == unit.chunk) {
+    return reinterpret_cast<std::uint64_t>(found->bytes.data()) | kEncodedTag;
+  }
+  if (address.pointer != nullptr) return reinterpret_cast<std::uint64_t>(address.pointer);
+  return address.offset;
+}
+
 Result<DeviceChunks> OpenClComputeQueue::chunks(std::uint32_t layer) {
   const AttentionShape shape = attention_shape(model_.layer[layer]);
   const std::uint32_t end = chunks_of(slice_.first_position + slice_.tokens);
   const std::size_t first = std::size_t{layer} * context_chunks_;
   DeviceChunks chunks{{}, &tables_, first};
+  const auto encoded =
+      std::ranges::equal_range(slice_.encoded, layer, {}, &actors::EncodedChunk::layer);
+  chunks.encoded = !encoded.empty();
   bool changed = false;
   for (std::uint32_t chunk = shape.first_chunk; chunk < end; ++chunk) {
-    const auto address = memory_.address(actors::kv_unit(slice_.context, layer, chunk));
-    chunks.base = address;
-    const std::uint64_t entry = address.pointer != nullptr
-                                    ? reinterpret_cast<std::uint64_t>(address.pointer)
-                                    : address.offset;
+    const actors::UnitId unit = actors::kv_unit(slice_.context, layer, chunk);
+    chunks.base = memory_.address(unit);
+    const std::uint64_t entry = table_entry(unit, chunks.base, {encoded.begin(), encoded.end()});
     changed |= std::exchange(tables_host_[first + chunk], entry) != entry;
   }
   if (changed) {

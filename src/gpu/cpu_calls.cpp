@@ -18,6 +18,8 @@ constexpr const char* kKernel = "mz_run";
 // What one item of an operation does; as in the kernels.
 constexpr std::uint32_t kAttentionRows = 8;
 constexpr std::uint32_t kNarrowAttentionRows = 24;  // narrow: registers of 8 floats
+// More than kAttentionRows share what is decoded of encoded chunks; their sums are the same bits.
+constexpr std::uint32_t kEncodedAttentionRows = 24;
 constexpr std::uint32_t kElementwiseValues = 1024;
 constexpr std::uint32_t kEnergyChannels = 64;
 constexpr std::uint32_t kPackTokens = 32;
@@ -118,6 +120,9 @@ class CpuCalls final : public KernelCalls {
   void done();
   void run(std::uint32_t first, std::uint32_t last, std::uint32_t groups);
 
+  [[nodiscard]] std::size_t barrier_word() const noexcept {
+    return std::size_t{groups_} * capacity_;
+  }
   static std::uint64_t address(const ScratchBuffer& buffer) {
     return reinterpret_cast<std::uint64_t>(buffer.host());
   }
@@ -131,7 +136,7 @@ class CpuCalls final : public KernelCalls {
   const std::uint32_t groups_;
   cl::Kernel kernel_;
   ScratchBuffer list_;   // CpuOperation[capacity_]
-  ScratchBuffer taken_;  // uint[capacity_], then one for the barriers in a line of its own
+  ScratchBuffer taken_;  // uint[groups_][capacity_], then one for the barriers in a line of its own
   std::uint32_t capacity_ = 0;
   std::uint32_t count_ = 0;     // operations in the list
   std::uint32_t launched_ = 0;  // of them
@@ -149,11 +154,11 @@ Result<void> CpuCalls::prepare(const cl::Program& program, const StopFlag& stop,
   if (status != CL_SUCCESS) return Error{ErrorCode::kDevice, status, "create kernel", kKernel};
   capacity_ = static_cast<std::uint32_t>(actors::align_up(operations, kLine));
   if (auto ok = list_.resize(device(), capacity_ * sizeof(CpuOperation)); !ok) return ok;
-  if (auto ok = taken_.resize(device(), (capacity_ + kLine) * sizeof(std::uint32_t)); !ok) {
+  if (auto ok = taken_.resize(device(), (barrier_word() + kLine) * sizeof(std::uint32_t)); !ok) {
     return ok;
   }
   std::memset(taken_.host(), 0, taken_.bytes());
-  const auto* barrier = taken_.host() + capacity_ * sizeof(std::uint32_t);
+  const auto* barrier = taken_.host() + barrier_word() * sizeof(std::uint32_t);
   status = clSetKernelArgSVMPointer(kernel_(), 1, list_.host());
   if (status == CL_SUCCESS) status = clSetKernelArgSVMPointer(kernel_(), 2, taken_.host());
   if (status == CL_SUCCESS) status = clSetKernelArgSVMPointer(kernel_(), 3, barrier);
@@ -169,10 +174,10 @@ void CpuCalls::begin_slice(bool undisturbed) {
   // Where a group waited long, its neighbour had lost its core to somebody else: a whole time slice
   // at each barrier. Launches of one operation share the work with whoever comes.
   const std::uint32_t waited =
-      reinterpret_cast<const std::uint32_t*>(taken_.host())[capacity_ + kWaitedWords];
+      reinterpret_cast<const std::uint32_t*>(taken_.host())[barrier_word() + kWaitedWords];
   if (std::exchange(waited_, waited) != waited) plain_left_ = kPlainSlices;
   // What the groups counted, not what was launched: a launch may have failed.
-  arrived_ = reinterpret_cast<const std::uint32_t*>(taken_.host())[capacity_];
+  arrived_ = reinterpret_cast<const std::uint32_t*>(taken_.host())[barrier_word()];
   gathering_ =
       undisturbed && plain_left_ == 0 && live_queues().load() == 1 && cpus_allowed() >= groups_;
   if (undisturbed && plain_left_ > 0) --plain_left_;
@@ -186,7 +191,9 @@ CpuOperation& CpuCalls::append(CpuKind kind, std::uint32_t items) {
     }
     count_ = launched_ = 0;
   }
-  reinterpret_cast<std::uint32_t*>(taken_.host())[count_] = 0;
+  for (std::size_t group = 0; group < groups_; ++group) {
+    reinterpret_cast<std::uint32_t*>(taken_.host())[group * capacity_ + count_] = 0;
+  }
   auto& operation = reinterpret_cast<CpuOperation*>(list_.host())[count_++];
   operation = CpuOperation{};
   operation.kind = kind;
@@ -212,7 +219,7 @@ void CpuCalls::run(std::uint32_t first, std::uint32_t last, std::uint32_t groups
   if (failed()) return;
   cl_uint index = 4;
   cl_int status = CL_SUCCESS;
-  for (const std::uint32_t value : {arrived_, first, last, groups}) {
+  for (const std::uint32_t value : {arrived_, first, last, groups, capacity_}) {
     const cl_int set = clSetKernelArg(kernel_(), index++, sizeof value, &value);
     if (status == CL_SUCCESS) status = set;
   }
@@ -343,10 +350,14 @@ void CpuCalls::attention(const ScratchBuffer& q, const ScratchBuffer& out,
                          const DeviceChunks& chunks, const AttentionShape& shape) {
   const std::uint64_t rows = std::uint64_t{shape.tokens} * (shape.heads / shape.kv_heads);
   std::uint32_t each = kAttentionRows;
+  // Alike, in fours or eights.
+  const auto alike = [rows](std::uint32_t most, std::uint32_t step) {
+    return std::min(most, divide_up(divide_up(rows, divide_up(rows, most)), step) * step);
+  };
   if (narrow()) {
-    // Alike, in fours.
-    each = divide_up(rows, divide_up(rows, kNarrowAttentionRows));
-    each = std::min(kNarrowAttentionRows, divide_up(each, 4) * 4);
+    each = alike(kNarrowAttentionRows, 4);
+  } else if (chunks.encoded) {
+    each = alike(kEncodedAttentionRows, kAttentionRows);
   }
   const std::uint32_t blocks = divide_up(rows, each);
   CpuOperation& o = append(CpuKind::kAttention, blocks * shape.kv_heads * shape.ranges);

@@ -27,11 +27,16 @@ struct DeviceTensor {
   bool coarse = false;
 };
 
+// In a chunk table of the CPU set: attention decodes this chunk as it reads it. Addresses of
+// chunks, encoded or not, are even.
+inline constexpr std::uint64_t kEncodedTag = 1;
+
 // The chunks of one layer of one context.
 struct DeviceChunks {
   KernelAddress base;  // kBuffers: the layer's KV buffer; else unused
   const ScratchBuffer* table = nullptr;
   std::uint64_t table_first = 0;
+  bool encoded = false;  // some of them are (kEncodedTag)
 };
 
 // Enqueues on the device's queue. The first failure sticks and makes later calls do nothing, so a

@@ -80,7 +80,7 @@ class Conversation {
     engine.restore_bytes_in_flight = 4096 * pick(1, 40);
     engine.restore_run_bytes = 4096 * pick(1, 8);
     engine.slice_tokens_max = 64;
-    engine.lossless_only = coin(0.2);
+    engine.memory_closed = coin(0.2);
     engine.allocate_first = coin(0.15);
     engine.compute_last = coin(0.15);
     engine.keep_compressed = coin(0.4) ? 4096 * pick(1, 40) : 0;
@@ -88,6 +88,15 @@ class Conversation {
     std::mt19937_64 windows(seed ^ 0x51D3);
     if (windows() % 2 == 0) model.window = static_cast<std::uint32_t>(1 + windows() % 30);
     engine.free_out_of_window = windows() % 4 != 0;
+    std::mt19937_64 stored(seed ^ 0x570ED);
+    machine.storage_codec = stored() % 2 == 1;
+    machine.stored_share = stored() % 3 == 0 ? 0.9 : 0.2;
+    constexpr double kStoredRates[] = {5e7, 1e9, 2e10};
+    machine.storage_decode_bytes_per_s = kStoredRates[stored() % std::size(kStoredRates)];
+    machine.storage_encode_bytes_per_s = kStoredRates[stored() % std::size(kStoredRates)];
+    if (options_.faults && stored() % 3 == 0) machine.encode_error = 0.2;
+    std::mt19937_64 reading(seed ^ 0x1E4C0DED);
+    engine.compressed_attention = reading() % 3 == 0;
     engine.resume_delay = Nanoseconds(static_cast<std::int64_t>(pick(0, 5'000'000)));
     const engine::WorkerCounts workers{static_cast<std::uint32_t>(pick(1, 3)),
                                        static_cast<std::uint32_t>(pick(1, 3)),
@@ -267,7 +276,7 @@ class Conversation {
     MachineOptions& machine = world_->machine();
     machine.read_error = machine.model_read_error = machine.write_error = 0;
     machine.short_transfer = machine.busy = machine.no_space = 0;
-    machine.no_memory = machine.bit_flip = 0;
+    machine.no_memory = machine.bit_flip = machine.encode_error = 0;
   }
 
   // In the middle of whatever is going on.

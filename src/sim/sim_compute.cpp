@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/checksum.h"
+#include "sim/sim_codec.h"
 #include "sim/sim_model.h"
 
 namespace mzcache::sim {
@@ -13,17 +14,39 @@ namespace {
 
 constexpr Nanoseconds kReportLatencyMax = std::chrono::microseconds(20);
 
+std::span<std::byte> row_of(std::span<std::byte> chunk, const actors::ChunkLayout& layout,
+                            std::uint32_t token) {
+  const std::uint64_t row_bytes = layout.bytes() / layout.tokens;
+  return chunk.subspan(token * row_bytes, row_bytes);
+}
+
 }  // namespace
 
 Result<void> SimCompute::begin_slice(const actors::ComputeSlice& slice) {
-  if (queued_ > 0) memory_.violate("a slice began while the queue was busy");
+  if (!queue_.empty()) memory_.violate("a slice began while the queue was busy");
   slice_ = slice;
+  gathered_ = slice.undisturbed && machine_.device_times.has_value();
+  dispatcher_.charge(machine_.turn_time);
+  const std::uint32_t tokens = model_.chunk_layout().tokens;
+  for (const actors::EncodedChunk& chunk : slice.encoded) {
+    if ((chunk.chunk + 1) * tokens > slice.first_position) {
+      memory_.violate("a chunk that the slice writes to lies encoded");
+    }
+  }
   states_.clear();
   for (std::uint32_t i = 0; i < slice.token_count; ++i) {
     const auto row = std::span(slice.embedding_rows[i], model_.embedding.row_bytes);
     states_.push_back(mix(actors::checksum(row), slice.first_position + i));
   }
   return {};
+}
+
+Nanoseconds SimCompute::measured_time(double weights_s, std::uint64_t kv_bytes) const {
+  const double kv_s = machine_.device_kv_bytes_per_s > 0
+                          ? static_cast<double>(kv_bytes) / machine_.device_kv_bytes_per_s
+                          : 0;
+  const Nanoseconds time(static_cast<std::int64_t>((weights_s + kv_s) * 1e9));
+  return gathered_ ? time : time + machine_.device_times->launch;
 }
 
 Nanoseconds SimCompute::time_of(std::uint64_t weights_bytes, std::uint64_t kv_bytes,
@@ -39,17 +62,63 @@ Nanoseconds SimCompute::time_of(std::uint64_t weights_bytes, std::uint64_t kv_by
   return Nanoseconds(static_cast<std::int64_t>(time * 1e9));
 }
 
+Nanoseconds SimCompute::stage_time(std::uint32_t layer, actors::LayerStage stage) const {
+  const std::uint64_t weights = model_.layer[layer].unit_bytes;
+  const auto& measured = machine_.device_times;
+  if (stage == actors::LayerStage::kProject) {
+    // A third of a layer's weights project to Q, K, V.
+    return measured ? measured_time(static_cast<double>(weights) * measured->project_s_per_byte, 0)
+                    : time_of(weights / 3, 0, 0.3);
+  }
+  const std::uint64_t kv =
+      model_.chunk_bytes() *
+      (slice_.first_position / model_.chunk_tokens + 1 -
+       model_.layer[layer].first_visible(slice_.first_position) / model_.chunk_tokens);
+  return measured ? measured_time(static_cast<double>(weights) * measured->attend_s_per_byte, kv)
+                  : time_of(weights * 2 / 3, kv, 0.7);
+}
+
+Nanoseconds SimCompute::head_time() const {
+  const std::uint64_t weights = model_.head.unit_bytes;
+  const auto& measured = machine_.device_times;
+  return measured ? measured_time(static_cast<double>(weights) * measured->head_s_per_byte, 0)
+                  : time_of(weights, 0, 0.5);
+}
+
 void SimCompute::enqueue(std::function<void()> work, Nanoseconds time, std::uint64_t ticket) {
-  const Nanoseconds begin = std::max(dispatcher_.now(), busy_until_);
-  busy_until_ = begin + time + cores_.take();
-  cores_.device_busy_until(busy_until_);
-  ++queued_;
-  dispatcher_.at(busy_until_, [this, work = std::move(work), ticket, begin] {
-    --queued_;
-    const bool stopped = stop_;
-    if (!stopped && machine_.content) work();
-    if (ticket != 0) report({ticket, stopped, {}, begin, dispatcher_.now()});
-  });
+  queue_.push_back({std::move(work), time, ticket});
+  if (queue_.size() == 1) begin_next();
+  tell_cores();
+}
+
+void SimCompute::begin_next() {
+  const Nanoseconds begin = dispatcher_.now();
+  first_ends_ = begin + queue_.front().time;
+  dispatcher_.at(first_ends_, [this, begin] { end_of_work(begin); });
+}
+
+// Or not yet: what ran beside it on its cores made it late.
+void SimCompute::end_of_work(Nanoseconds begin) {
+  if (const Nanoseconds late = cores_.take(); late.count() > 0) {
+    first_ends_ = dispatcher_.now() + late;
+    tell_cores();
+    dispatcher_.at(first_ends_, [this, begin] { end_of_work(begin); });
+    return;
+  }
+  const Work done = std::move(queue_.front());
+  queue_.pop_front();
+  if (!queue_.empty()) begin_next();
+  tell_cores();
+  const bool stopped = stop_;
+  if (!stopped && machine_.content) done.work();
+  if (done.ticket != 0) report({done.ticket, stopped, {}, begin, dispatcher_.now()});
+}
+
+void SimCompute::tell_cores() {
+  if (queue_.empty()) return cores_.device_busy_until(dispatcher_.now());
+  Nanoseconds until = first_ends_;
+  for (std::size_t i = 1; i < queue_.size(); ++i) until += queue_[i].time;
+  cores_.device_busy_until(until);
 }
 
 // A device completes in order, but on threads of its own, whose messages may overtake each other.
@@ -61,28 +130,23 @@ void SimCompute::report(const actors::ComputeCompletion& completion) {
 
 Result<void> SimCompute::enqueue_layer(std::uint32_t layer, actors::LayerStage stage,
                                        std::uint64_t ticket) {
-  // A third of a layer's weights project to Q, K, V.
-  const std::uint64_t weights = model_.layer[layer].unit_bytes;
+  const Nanoseconds time = stage_time(layer, stage);
   if (stage == actors::LayerStage::kProject) {
-    enqueue([this, layer] { project(layer); }, time_of(weights / 3, 0, 0.3), ticket);
+    enqueue([this, layer] { project(layer); }, time, ticket);
   } else {
-    const std::uint64_t chunks =
-        slice_.first_position / model_.chunk_tokens + 1 -
-        model_.layer[layer].first_visible(slice_.first_position) / model_.chunk_tokens;
-    enqueue([this, layer] { attend(layer); },
-            time_of(weights * 2 / 3, chunks * model_.chunk_bytes(), 0.7), ticket);
+    enqueue([this, layer] { attend(layer); }, time, ticket);
   }
   return {};
 }
 
 Result<void> SimCompute::enqueue_head(std::uint64_t ticket) {
   logits_.assign(slice_.logit_rows.size() * model_.vocabulary, 0.0F);
-  enqueue([this] { head(); }, time_of(model_.head.unit_bytes, 0, 0.5), ticket);
+  enqueue([this] { head(); }, head_time(), ticket);
   return {};
 }
 
 void SimCompute::clear_stop() noexcept {
-  if (queued_ > 0) memory_.violate("the stop flag was cleared while the queue was busy");
+  if (!queue_.empty()) memory_.violate("the stop flag was cleared while the queue was busy");
   stop_ = false;
 }
 
@@ -90,13 +154,25 @@ void SimCompute::project(std::uint32_t layer) {
   weights_ = actors::checksum(memory_.bytes(actors::weights_unit(layer)));
 }
 
+std::uint64_t SimCompute::seed_before(std::uint32_t layer, std::uint32_t position) {
+  const actors::ChunkLayout layout = model_.chunk_layout();
+  const std::uint32_t chunk = position / layout.tokens;
+  const std::uint32_t token = position % layout.tokens;
+  for (const actors::EncodedChunk& encoded : slice_.encoded) {
+    if (encoded.layer != layer || encoded.chunk != chunk) continue;
+    memory_.touch_swap(encoded.bytes);
+    return SimCodec::encoded_seed(encoded.bytes, layout, token);
+  }
+  const auto bytes =
+      row_of(memory_.bytes(actors::kv_unit(slice_.context, layer, chunk)), layout, token);
+  return row_matches(bytes) ? row_seed(bytes) : 0xBAD;
+}
+
 void SimCompute::attend(std::uint32_t layer) {
   const actors::ChunkLayout layout = model_.chunk_layout();
-  const std::uint64_t row_bytes = layout.bytes() / layout.tokens;
   const auto row = [&](std::uint32_t position) {
-    const auto chunk =
-        memory_.bytes(actors::kv_unit(slice_.context, layer, position / layout.tokens));
-    return chunk.subspan(position % layout.tokens * row_bytes, row_bytes);
+    return row_of(memory_.bytes(actors::kv_unit(slice_.context, layer, position / layout.tokens)),
+                  layout, position % layout.tokens);
   };
   const actors::LayerDescription& description = model_.layer[layer];
   std::uint32_t folded_from = description.first_visible(slice_.first_position);
@@ -104,8 +180,7 @@ void SimCompute::attend(std::uint32_t layer) {
   std::vector<std::uint64_t> seeds;
   std::uint64_t digest = 0;
   for (std::uint32_t position = folded_from; position < slice_.first_position; ++position) {
-    const auto bytes = row(position);
-    seeds.push_back(row_matches(bytes) ? row_seed(bytes) : 0xBAD);
+    seeds.push_back(seed_before(layer, position));
     digest = fold_row(digest, seeds.back());
   }
   for (std::uint32_t i = 0; i < slice_.token_count; ++i) {

@@ -43,8 +43,7 @@ Result<void> SimMemory::populate(std::span<const UnitId> run) {
   held_ += total;
   const actors::Nanoseconds time(
       static_cast<std::int64_t>(static_cast<double>(total) / machine_.allocate_bytes_per_s * 1e9));
-  cores_.spend(dispatcher_.now(), time);
-  dispatcher_.charge(time);
+  dispatcher_.charge(cores_.run(dispatcher_.now(), time, machine_.contention.allocate));
   return {};
 }
 
@@ -95,6 +94,14 @@ void SimMemory::release_segment(std::size_t index) noexcept {
   segments_[index] = false;
   held_ -= kSegmentBytes;
   segments_held_ -= kSegmentBytes;
+}
+
+void SimMemory::touch_swap(std::span<const std::byte> bytes) {
+  const auto offset = static_cast<std::uint64_t>(bytes.data() - swap_.get());
+  for (std::uint64_t i = offset / kSegmentBytes; i <= (offset + bytes.size() - 1) / kSegmentBytes;
+       ++i) {
+    if (!segments_[i]) return violate("touched a segment without memory");
+  }
 }
 
 }  // namespace mzcache::sim

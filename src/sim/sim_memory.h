@@ -32,6 +32,8 @@ class SimMemory final : public actors::SharedMemory {
   [[nodiscard]] std::uint64_t resident_set_bytes() const noexcept override { return held_; }
 
   [[nodiscard]] bool populated(actors::UnitId unit) const { return units_.contains(unit); }
+  // Somebody reads these bytes of the in-memory swap: its segments must have memory.
+  void touch_swap(std::span<const std::byte> bytes);
   // The first violation seen: memory given twice, taken twice, touched without being there.
   [[nodiscard]] const std::string& violation() const noexcept { return violation_; }
   void violate(std::string what) {

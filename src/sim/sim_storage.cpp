@@ -33,8 +33,9 @@ Result<void> SimStorage::submit(const BlockRequest& request) {
                       : own_rate ? machine_.swap_read_bytes_per_s
                                  : machine_.read_bytes_per_s;
   const Nanoseconds begin = std::max(dispatcher_.now(), disk_->busy_until);
-  disk_->busy_until = begin + Nanoseconds(static_cast<std::int64_t>(
-                                  static_cast<double>(request.buffer.size()) / rate * 1e9));
+  const Nanoseconds alone(
+      static_cast<std::int64_t>(static_cast<double>(request.buffer.size()) / rate * 1e9));
+  disk_->busy_until = begin + (read ? cores_.run(begin, alone, machine_.contention.read) : alone);
   ++in_flight_;
   dispatcher_.at(disk_->busy_until + machine_.storage_latency, [this, request] {
     --in_flight_;

@@ -26,8 +26,8 @@ struct SimDisk {
 class SimStorage final : public actors::BlockDevice {
  public:
   SimStorage(actors::SimDispatcher& dispatcher, std::shared_ptr<SimDisk> disk,
-             const MachineOptions& machine)
-      : dispatcher_(dispatcher), disk_(std::move(disk)), machine_(machine) {}
+             const MachineOptions& machine, SharedCores& cores)
+      : dispatcher_(dispatcher), disk_(std::move(disk)), machine_(machine), cores_(cores) {}
 
   void wait() noexcept override {}
   void wake() noexcept override {}
@@ -49,6 +49,7 @@ class SimStorage final : public actors::BlockDevice {
   actors::SimDispatcher& dispatcher_;
   std::shared_ptr<SimDisk> disk_;
   const MachineOptions& machine_;
+  SharedCores& cores_;
   std::function<void()> notify_;
   std::deque<actors::BlockCompletion> completed_;
   std::size_t in_flight_ = 0;

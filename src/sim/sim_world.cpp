@@ -44,6 +44,24 @@ std::uint64_t unit_digest(const std::vector<std::byte>& file, const std::vector<
   return actors::checksum(buffer);
 }
 
+engine::RestoreProfile planned_with(const MachineOptions& machine) {
+  if (machine.plan_profile) return *machine.plan_profile;
+  engine::RestoreProfile profile;
+  profile.model_read_bytes_per_s = profile.swap_read_bytes_per_s = machine.read_bytes_per_s;
+  if (machine.swap_read_bytes_per_s > 0) {
+    profile.swap_read_bytes_per_s = machine.swap_read_bytes_per_s;
+  }
+  profile.decode_cpu_s_per_byte = machine.decode_cpu_s_per_byte;
+  profile.decode_bytes_per_s = machine.decode_bytes_per_s;
+  if (machine.storage_codec) {
+    profile.storage_decode_bytes_per_s = machine.storage_decode_bytes_per_s;
+    profile.storage_decode_cpu_s_per_byte = machine.decode_cpu_s_per_byte *
+                                            machine.decode_bytes_per_s /
+                                            machine.storage_decode_bytes_per_s;
+  }
+  return profile;
+}
+
 }  // namespace
 
 actors::ModelDescription describe(const ModelOptions& options) {
@@ -82,7 +100,7 @@ World::World(std::uint64_t seed, const ModelOptions& model, const MachineOptions
              const engine::EngineOptions& engine_options, const engine::WorkerCounts& workers,
              engine::PlannerOptions policy)
     : World(seed, describe(model), machine, engine_options, workers, [&] {
-        policy.lossless_only = engine_options.lossless_only;
+        policy.memory_closed = engine_options.memory_closed;
         return engine::make_planner(policy);
       }()) {}
 
@@ -98,19 +116,17 @@ World::World(std::uint64_t seed, actors::ModelDescription model, const MachineOp
   disk->model_bytes = model_.file_bytes;
   if (machine_.content) disk->model_file = model_file(model_.file_bytes);
   memory_ = std::make_unique<SimMemory>(dispatcher_, model_, machine_, cores_);
-  codec_ = std::make_unique<SimCodec>(dispatcher_, machine_, cores_);
-  reads_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
-  writes_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_);
+  codec_ = std::make_unique<SimCodec>(dispatcher_, machine_, cores_, actors::CodecTier::kMemory);
+  storage_codec_ =
+      std::make_unique<SimCodec>(dispatcher_, machine_, cores_, actors::CodecTier::kStorage);
+  reads_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_, cores_);
+  writes_ = std::make_unique<SimStorage>(dispatcher_, disk, machine_, cores_);
   compute_ = std::make_unique<SimCompute>(dispatcher_, *memory_, model_, machine_, cores_);
-  engine::RestoreProfile profile;
-  profile.model_read_bytes_per_s = profile.swap_read_bytes_per_s = machine_.read_bytes_per_s;
-  if (machine_.swap_read_bytes_per_s > 0) {
-    profile.swap_read_bytes_per_s = machine_.swap_read_bytes_per_s;
-  }
-  profile.decode_cpu_s_per_byte = machine_.decode_cpu_s_per_byte;
-  profile.decode_bytes_per_s = machine_.decode_bytes_per_s;
-  state_ = std::make_unique<engine::EngineState>(model_, *memory_, *codec_, *planner_, profile,
-                                                 dispatcher_.clock(), engine_options);
+  actors::TierCodecs codecs{codec_.get(), nullptr};
+  if (machine_.storage_codec) codecs.storage = storage_codec_.get();
+  state_ = std::make_unique<engine::EngineState>(model_, *memory_, codecs, *planner_,
+                                                 planned_with(machine_), dispatcher_.clock(),
+                                                 engine_options);
   state_->timer = &timer_;
   // Without the swap's addresses nothing can start; this is set-up, not part of the run.
   static_cast<void>(state_->swap.reserve(engine_options.swap_range_bytes));
@@ -188,6 +204,7 @@ std::string World::check_quiet() const {
     if (record.resident) resident += residency.unit_bytes(unit);
     compressed += record.compressed ? 1U : 0U;
     stored += record.stored ? 1U : 0U;
+    if (record.compressed && record.stored) wrong = "a chunk has two forms";
     if (unit.kind != actors::UnitKind::kKv) return;
     const engine::Context& context = state_->cache.contexts().at(unit.context);
     const bool seen = residency.seen(unit, context.next_position());

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,16 @@
 
 namespace mzcache::sim {
 
+// What a slice takes on the device, apart from the context's KV.
+struct DeviceTimes {
+  double project_s_per_byte = 0;  // of a layer's weights
+  double attend_s_per_byte = 0;   // the same
+  double head_s_per_byte = 0;     // of the head's
+  // Of each stage that is launched by itself. Where all is resident, all stages are launched as one
+  // piece, and this is saved.
+  actors::Nanoseconds launch{0};
+};
+
 // How fast the simulated devices are, and how often they fail. Probabilities per operation.
 struct MachineOptions {
   double read_bytes_per_s = 2e9;
@@ -25,14 +36,23 @@ struct MachineOptions {
   double allocate_bytes_per_s = 2e10;
   double decode_bytes_per_s = 6e9;
   double encode_bytes_per_s = 3e9;
+  // Whether there is a codec for storage, what it leaves of a row, and its rates.
+  bool storage_codec = false;
+  double stored_share = 0.2;
+  double storage_decode_bytes_per_s = 2e9;
+  double storage_encode_bytes_per_s = 1e9;
   actors::Nanoseconds layer_time{300'000};  // the device, per layer and slice
   // Where not 0, the device's time follows from the bytes it reads instead: weights, and the
   // context's KV in a layer, per second.
   double device_bytes_per_s = 0;
   double device_kv_bytes_per_s = 0;  // of the context's KV, where it is another; else 0
-  // Cores on which the device, decoding and allocation compute together; 0: the device is apart.
-  std::uint32_t shared_cores = 0;
+  // Where measured, of the stages apart; the context's KV comes on top.
+  std::optional<DeviceTimes> device_times;
+  actors::Nanoseconds turn_time{0};  // of a slice, beside what the device does
+  Contention contention;             // of a device that computes on the processor's cores
   double decode_cpu_s_per_byte = 0;  // as the profile has it
+  // What evictions are planned with, where that is not the rates above.
+  std::optional<engine::RestoreProfile> plan_profile;
   // False: units have sizes but no content, for models of real size; answers mean nothing then.
   bool content = true;
   std::uint32_t depth = 8;
@@ -42,10 +62,11 @@ struct MachineOptions {
   double model_read_error = 0;
   double write_error = 0;  // EIO
   double short_transfer = 0;
-  double busy = 0;       // EAGAIN
-  double no_space = 0;   // growing the swap file fails
-  double no_memory = 0;  // populating fails
-  double bit_flip = 0;   // a read from the swap file returns different bytes
+  double busy = 0;          // EAGAIN
+  double no_space = 0;      // growing the swap file fails
+  double no_memory = 0;     // populating fails
+  double encode_error = 0;  // the codec for storage fails
+  double bit_flip = 0;      // a read from the swap file returns different bytes
 };
 
 // A model so small that thousands of conversations run in a second. Its answer depends on every
@@ -115,9 +136,10 @@ class World {
   SimTimer timer_{dispatcher_};
   actors::ModelDescription model_;
   MachineOptions machine_;
-  SharedCores cores_{machine_.shared_cores};
+  SharedCores cores_;
   actors::KvShape shape_;
   std::unique_ptr<SimCodec> codec_;
+  std::unique_ptr<SimCodec> storage_codec_;
   std::unique_ptr<SimStorage> reads_;
   std::unique_ptr<SimStorage> writes_;
   std::unique_ptr<SimCompute> compute_;

@@ -48,7 +48,9 @@ class Experiment {
     world_->coordinator().post(
         engine::OpenContext{kContext, context_tokens + 1024, [](const Error&) {}});
     settle();
-    world_->plant_context(kContext, context_tokens);
+    // The question ends the context, as in `bench ttft`.
+    const std::uint32_t question = std::min(options.prompt_tokens, context_tokens - 1);
+    world_->plant_context(kContext, context_tokens - question);
   }
 
   // Percent remaining afterwards.

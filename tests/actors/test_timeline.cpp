@@ -59,7 +59,8 @@ SpanRecord make_span(std::uint32_t track, Stage stage, Nanoseconds begin, Nanose
 bool same(const SpanRecord& a, const SpanRecord& b) {
   return a.track == b.track && a.stage == b.stage && a.overlapping == b.overlapping &&
          a.cpu == b.cpu && std::string_view(a.name) == b.name && a.begin == b.begin &&
-         a.end == b.end && a.has_unit == b.has_unit && a.unit == b.unit && a.bytes == b.bytes;
+         a.end == b.end && a.has_unit == b.has_unit && a.unit == b.unit && a.bytes == b.bytes &&
+         a.counter == b.counter;
 }
 
 // A restore in small: reads in flight overlap one another and the device's work.
@@ -198,6 +199,10 @@ void check_event(const Json& event) {
   }
   CHECK(event.at("ts").is_number());
   CHECK(event.at("cat").is_string());
+  if (phase == "C") {
+    CHECK(event.at("args").at("value").is_number_unsigned());
+    return;
+  }
   if (phase == "X") {
     CHECK(event.at("dur").is_number());
     CHECK(event.at("dur").get<double>() >= 0);
@@ -258,6 +263,11 @@ TEST_CASE("timeline: what is written reads back the same") {
   // Times as large as an uptime of forty days keep their nanoseconds.
   const Nanoseconds late = std::chrono::hours(24 * 40) + Nanoseconds(123'456'789);
   timeline.record(make_span(0, Stage::kEncode, late, late + Nanoseconds(1)));
+  SpanRecord sample = make_span(0, Stage::kHandler, late, late);
+  sample.name = kReadsInFlight;
+  sample.counter = true;
+  sample.bytes = 7;
+  timeline.record(sample);
   const TempFile file;
   REQUIRE(timeline.write_chrome_json(file.path()).ok());
   const auto trace = read_chrome_json(file.path());

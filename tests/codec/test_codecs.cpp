@@ -232,6 +232,32 @@ TEST_CASE("q8 keeps a chunk with Inf or NaN raw, bit for bit") {
   }
 }
 
+TEST_CASE("q8 says where a device finds the values of a full chunk") {
+  std::mt19937_64 random(20);
+  const Q8Codec q8;
+  const actors::ChunkLayout tiled{actors::ChunkLayout::Order::kTiled, 2, 64, 256};
+  const auto place = [&](const Chunk& chunk, const std::vector<std::byte>& bytes) {
+    return q8.in_place(bytes, chunk.layout, chunk.token_count);
+  };
+  const Chunk full = make_chunk(tiled, 256, Data::kNormal, random);
+  std::vector<std::byte> bytes = encoded(q8, full);
+  CHECK(place(full, bytes).data() == bytes.data() + kHeaderBytes);
+  CHECK(place(full, bytes).size() == bytes.size() - kHeaderBytes);
+  bytes.pop_back();
+  CHECK(place(full, bytes).empty());
+
+  const Chunk started = make_chunk(tiled, 255, Data::kNormal, random);
+  CHECK(place(started, encoded(q8, started)).empty());
+  Chunk raw = make_chunk(tiled, 256, Data::kNormal, random);
+  store_half(raw.bytes.data(), 0x7C00);
+  CHECK(place(raw, encoded(q8, raw)).empty());
+  const actors::ChunkLayout rows{actors::ChunkLayout::Order::kRowMajor, 2, 64, 256};
+  const Chunk by_rows = make_chunk(rows, 256, Data::kNormal, random);
+  CHECK(place(by_rows, encoded(q8, by_rows)).empty());
+  const NoneCodec none;
+  CHECK(none.in_place(encoded(none, full), tiled, 256).empty());
+}
+
 TEST_CASE("bad views and bad bytes are named") {
   std::mt19937_64 random(8);
   const actors::ChunkLayout layout{actors::ChunkLayout::Order::kTiled, 2, 64, 256};

@@ -19,7 +19,8 @@ struct Instance {
 struct InstanceKind {
   bool full_residency = false;
   bool budgets = true;
-  bool any_paths = true;  // else hybrid with a codec that saves
+  bool any_paths = true;      // else hybrid with a codec that saves
+  bool storage_codec = true;  // in half of them
 };
 
 Instance make_instance(const InstanceKind& kind, std::mt19937_64& random);

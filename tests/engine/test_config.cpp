@@ -162,6 +162,7 @@ limit = "400MiB/s"
 [profile]
 read_bytes_per_s = 2e9
 decode_bytes_per_s = "6GB/s"
+storage_decode_bytes_per_s = "2GB/s"
 allocate_bytes_per_s = 20000000000
 [device]
 name = "pthread"
@@ -197,6 +198,7 @@ file = "t.json"
   CHECK(file.storage.limit_bytes_per_s == 400ULL << 20);
   CHECK(file.profile.read_bytes_per_s == 2e9);
   CHECK(file.profile.decode_bytes_per_s == 6e9);
+  CHECK(file.profile.storage_decode_bytes_per_s == 2e9);
   CHECK(file.profile.allocate_bytes_per_s == 2e10);
   CHECK(file.device.name == "pthread");
   CHECK(file.device.pin_workers == "true");
@@ -319,15 +321,22 @@ TEST_CASE("every codec of the library is accepted, and one that was added") {
   for (const char* codec : {"q8", "none", "q4", "entropy", "entropy:near", "entropy:small",
                             "entropy:free", "packed", "cachegen", "zstd", "lz4", "split-zstd"}) {
     CHECK(with(std::string("memory.codec=") + codec).memory.codec == codec);
+    const Config stored = with(std::string("memory.storage_codec=") + codec);
+    CHECK(stored.memory.storage_codec == codec);
+    CHECK(stored.memory.codec == "q8");
   }
   for (const char* codec : {"entropy:far", "q8:1", "zstd:3", ":", ""}) {
     INFO(codec);
-    CHECK(error_of([&] { (void)with(std::string("memory.codec=\"") + codec + "\""); }).code ==
-          ErrorCode::kBadConfig);
+    for (const std::string key : {"memory.codec", "memory.storage_codec"}) {
+      const auto error = error_of([&] { (void)with(key + "=\"" + codec + "\""); });
+      CHECK(error.code == ErrorCode::kBadConfig);
+      CHECK(contains(error.message(), key));
+    }
   }
   CHECK(error_of([] { (void)with("memory.codec=mine:2"); }).code == ErrorCode::kBadConfig);
   mzcache::engine::allow_codec_name("mine");
   CHECK(with("memory.codec=mine:2").memory.codec == "mine:2");
+  CHECK(with("memory.storage_codec=mine:2").memory.storage_codec == "mine:2");
 }
 
 TEST_CASE("every eviction order is accepted") {
@@ -336,17 +345,11 @@ TEST_CASE("every eviction order is accepted") {
   }
 }
 
-TEST_CASE("what is not built yet says so") {
-  const char* assignments[] = {
-      "memory.storage_codec=q8",
-      "memory.compressed_attention=true",
-  };
-  for (const char* assignment : assignments) {
-    INFO(assignment);
-    const auto error = error_of([&] { (void)with(assignment); });
-    CHECK(error.code == ErrorCode::kNotYet);
-    CHECK(contains(error.message(), "not yet"));
-  }
+TEST_CASE("compressed attention is on or off") {
+  CHECK_FALSE(with("memory.compressed_attention=false").memory.compressed_attention);
+  CHECK(with("memory.compressed_attention=true").memory.compressed_attention);
+  CHECK(error_of([] { (void)with("memory.compressed_attention=1"); }).code ==
+        ErrorCode::kBadConfig);
 }
 
 TEST_CASE("a refused assignment leaves the configuration as it was") {

@@ -24,7 +24,7 @@ actors::ModelDescription tiny_model() {
 
 TEST_CASE("every unit once, the last chunk's encoded form by its tokens") {
   const auto model = tiny_model();
-  const PlannerInput input = resident_input(model, 600, 1000);
+  const PlannerInput input = resident_input(model, 600, 1000, 0);
   std::set<actors::UnitId> seen;
   std::uint64_t bytes = 0;
   for (const PlannedUnit& unit : input.units) {
@@ -40,8 +40,8 @@ TEST_CASE("every unit once, the last chunk's encoded form by its tokens") {
 }
 
 TEST_CASE("a context that ends with a chunk, and none") {
-  CHECK(resident_input(tiny_model(), 512, 1000).units.size() == 3 + 3 * 2 + 1);
-  CHECK(resident_input(tiny_model(), 0, 1000).units.size() == 4);
+  CHECK(resident_input(tiny_model(), 512, 1000, 0).units.size() == 3 + 3 * 2 + 1);
+  CHECK(resident_input(tiny_model(), 0, 1000, 0).units.size() == 4);
 }
 
 TEST_CASE("chunks behind a window are no units") {
@@ -49,7 +49,7 @@ TEST_CASE("chunks behind a window are no units") {
   model.layer[0].window = 300;
   model.layer[2].window = 10;
   // The token at 1000 sees from 701 on (chunk 2), from 0 on, and from 991 on (chunk 3).
-  CHECK(resident_input(model, 1000, 1000).units.size() == 3 + (2 + 4 + 1) + 1);
+  CHECK(resident_input(model, 1000, 1000, 0).units.size() == 3 + (2 + 4 + 1) + 1);
   // What is no unit for the plan lies there all the same where it is not freed: the last layer's
   // three chunks, then the first one's two.
   const auto unseen = unseen_chunks(model, 1000);
@@ -57,4 +57,21 @@ TEST_CASE("chunks behind a window are no units") {
   CHECK(unseen.front() == actors::kv_unit(kPlannedContext, 2, 0));
   CHECK(unseen.back() == actors::kv_unit(kPlannedContext, 0, 1));
   CHECK(unseen_chunks(tiny_model(), 1000).empty());
+}
+
+TEST_CASE("chunks have the size that the codec for storage leaves, where it leaves less") {
+  const actors::ModelDescription model = tiny_model();
+  const std::uint64_t stored = model.chunk_bytes() / 4;
+  const PlannerInput input = resident_input(model, 600, 1000, stored);
+  for (const PlannedUnit& unit : input.units) {
+    if (unit.unit.kind != actors::UnitKind::kKv) continue;
+    const std::uint64_t tokens = unit.unit.chunk < 2 ? model.chunk_tokens : 600 % 256;
+    CHECK(unit.stored_bytes == stored * tokens / model.chunk_tokens);
+    CHECK(unit.bytes_when_stored() == unit.stored_bytes);
+  }
+  for (const std::uint64_t none :
+       {std::uint64_t{0}, model.chunk_bytes(), model.chunk_bytes() + 32}) {
+    CHECK(planned_stored_bytes(model, none, 256) == 0);
+  }
+  CHECK(planned_stored_bytes(model, 1, 1) == 1);
 }

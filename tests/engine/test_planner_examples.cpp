@@ -96,7 +96,7 @@ TEST_CASE("one path only, lossless, closed budgets") {
   storage.paths = EvictionPaths::kStorage;
   CHECK(plan_of(input, 10 * kMiB, storage) == "s0.5 s0.4 s0.3 s0.2 s0.1 s0.0 H W0");
   PlannerOptions lossless;
-  lossless.lossless_only = true;
+  lossless.memory_closed = true;
   CHECK(plan_of(input, 10 * kMiB, lossless) == "s0.5 s0.4 s0.3 s0.2 s0.1 s0.0 H W0");
   PlannerOptions memory;
   memory.paths = EvictionPaths::kMemory;
@@ -120,6 +120,16 @@ TEST_CASE("a priced decode sends more to storage") {
   priced.cpu_price = 3;
   const std::string steps = plan_of(input, 5 * kMiB, priced);
   CHECK(std::count(steps.begin(), steps.end(), 's') > std::count(steps.begin(), steps.end(), 'c'));
+}
+
+TEST_CASE("chunks that are read where they lie all go before any weights") {
+  PlannerInput input = model(2, 1, 2, 3);
+  decode_takes_no_time(input.profile);
+  CHECK(plan_of(input, 3 * kMiB / 2) == "c1.2 c1.1 c1.0");
+  CHECK(plan_of(input, 11 * kMiB / 2) == "c1.2 c1.1 c1.0 c0.2 c0.1 c0.0 H W1");
+  const EvictionPlan plan = make_planner({})->plan(input, 11 * kMiB / 2);
+  CHECK(plan.restore_memory_s == 0);
+  CHECK(plan.restore_storage_s == Approx(3));
 }
 
 TEST_CASE("several contexts leave by layer, context, chunk") {

@@ -1,6 +1,7 @@
 // Models of any shape, and budgets that are spent: what a plan does where the ordinary course ends.
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "engine/planner.h"
 #include "planner_instances.h"
@@ -91,6 +92,74 @@ TEST_CASE("a full swap file leaves the memory path and the weights") {
     CHECK(counts(after)[UnitPlace::kStored] <= 3);
     CHECK(counts(after)[UnitPlace::kResident] == 0);
     CHECK(after.storage_free < kMiB / 2);
+  });
+}
+
+TEST_CASE("a codec for storage alone: all chunks go to the file encoded, and owe both") {
+  PlannerInput input = model({});
+  for (PlannedUnit& unit : input.units) {
+    if (unit.unit.kind == actors::UnitKind::kKv) unit.stored_bytes = kMiB / 4;
+  }
+  input.storage_free = 5 * kMiB;  // twenty of 32 chunks, as they are in the file
+  input.profile.storage_decode_bytes_per_s = 1e9;
+  for (const EvictionOrder order : {EvictionOrder::kBackwardOut, EvictionOrder::kOptimal}) {
+    PlannerOptions options;
+    options.order = order;
+    options.memory_closed = true;
+    const EvictionPlan plan = make_planner(options)->plan(input, held_bytes(input));
+    const PlannerInput after = apply(input, plan);
+    CHECK(counts(after) == std::map<UnitPlace, int>{{UnitPlace::kResident, 12},
+                                                    {UnitPlace::kStored, 20},
+                                                    {UnitPlace::kDropped, 5}});
+    CHECK(after.storage_free == 0);
+    for (const EvictionStep& step : plan.steps) {
+      CHECK(step.encoded == (step.to == UnitPlace::kStored));
+    }
+    CHECK(plan.restore_memory_s == Approx(20.0 * kMiB / 1e9));
+    const double read = 5.0 * kMiB / input.profile.swap_read_bytes_per_s +
+                        24.0 * kMiB / input.profile.model_read_bytes_per_s;
+    CHECK(plan.restore_storage_s == Approx(read));
+    // What is there already is not written again.
+    PlannerInput again = after;
+    for (PlannedUnit& unit : again.units) {
+      unit.stored_clean = unit.place == UnitPlace::kStored;
+      unit.place = UnitPlace::kResident;
+    }
+    for (const EvictionStep& step : make_planner(options)->plan(again, held_bytes(again)).steps) {
+      CHECK_FALSE(step.encoded);
+    }
+  }
+}
+
+TEST_CASE("at the end resident chunks go to the file in the form that comes back sooner") {
+  with_both_rules([](const EvictionPlanner& planner) {
+    PlannerInput input = model({});
+    for (PlannedUnit& unit : input.units) {
+      if (unit.unit.kind == actors::UnitKind::kKv) unit.stored_bytes = kMiB / 8;
+    }
+    const auto encoded_by_storage = [&] {
+      std::pair<int, int> counted{0, 0};  // of those that go to the file
+      for (const EvictionStep& step : planner.plan(input, held_bytes(input)).steps) {
+        if (step.to != UnitPlace::kStored) continue;
+        (step.encoded ? counted.first : counted.second) += 1;
+      }
+      return counted;
+    };
+    input.profile.storage_decode_bytes_per_s = 1e10;
+    CHECK(encoded_by_storage() == std::pair(32, 0));
+    input.profile.storage_decode_bytes_per_s = 1e7;  // longer than all that is read
+    CHECK(encoded_by_storage() == std::pair(0, 32));
+    input.storage_free = 4 * kMiB;  // 32 of the small ones, 8 of the others
+    CHECK(encoded_by_storage().first > 0);
+    CHECK(counts(after_all(planner, input))[UnitPlace::kStored] > 8);
+
+    // What is in memory already stays as it is.
+    input.storage_free = ~0ULL;
+    input.profile.storage_decode_bytes_per_s = 1e10;
+    for (PlannedUnit& unit : input.units) {
+      if (unit.unit.kind == actors::UnitKind::kKv) unit.place = UnitPlace::kCompressed;
+    }
+    CHECK(encoded_by_storage() == std::pair(0, 32));
   });
 }
 

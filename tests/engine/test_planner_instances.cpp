@@ -16,6 +16,18 @@ double pick_rate(std::mt19937_64& random) {  // 0.1 to 20 GB/s, even in the loga
   return 1e8 * std::exp2(static_cast<double>(random() % 1024) / 1024 * 7.6);
 }
 
+// A codec for storage that leaves a tenth to nearly all of a chunk, at a rate of its own or not.
+void pick_storage_codec(PlannerInput& input, std::mt19937_64& random) {
+  const std::uint64_t left_percent = pick(random, 10, 99);
+  for (PlannedUnit& unit : input.units) {
+    if (unit.unit.kind != UnitKind::kKv) continue;
+    unit.stored_bytes = std::max<std::uint64_t>(1, unit.bytes * left_percent / 100);
+  }
+  if (random() % 4 == 0) return;
+  input.profile.storage_decode_bytes_per_s = pick_rate(random);
+  input.profile.storage_decode_cpu_s_per_byte = 1 / pick_rate(random);
+}
+
 void pick_places(std::vector<PlannedUnit>& units, std::mt19937_64& random) {
   for (PlannedUnit& unit : units) {
     const bool kv = unit.unit.kind == UnitKind::kKv;
@@ -57,7 +69,7 @@ PlannerOptions pick_options(const InstanceKind& kind, std::mt19937_64& random) {
   options.cpu_price = random() % 2 == 0 ? 0 : static_cast<double>(random() % 200) / 100;
   if (kind.any_paths) {
     options.paths = static_cast<EvictionPaths>(random() % 3);
-    options.lossless_only = random() % 5 == 0;
+    options.memory_closed = random() % 5 == 0;
   }
   return options;
 }
@@ -100,6 +112,7 @@ Instance make_instance(const InstanceKind& kind, std::mt19937_64& random) {
   if (kind.budgets && random() % 2 == 0)
     input.memory_swap_free = random() % (instance.held_bytes + 1);
   if (kind.budgets && random() % 2 == 0) input.storage_free = random() % (instance.held_bytes + 1);
+  if (kind.storage_codec && random() % 2 == 0) pick_storage_codec(input, random);
   std::shuffle(input.units.begin(), input.units.end(), random);
   return instance;
 }
@@ -126,12 +139,16 @@ PlannerInput apply(const PlannerInput& input, const EvictionPlan& plan) {
       after.memory_swap_free -= unit->compressed_bytes;
     }
     if (step.to == UnitPlace::kStored) {
-      const bool encoded = step.stage == EvictionStage::kCompKv;
+      const bool moved = step.stage == EvictionStage::kCompKv;
       if (!unit->stored_clean) {
-        if (storage_limited) after.storage_free -= encoded ? unit->compressed_bytes : unit->bytes;
-        unit->stored_compressed = encoded;
+        const bool as_in_memory = moved && !step.encoded;
+        if (storage_limited) {
+          after.storage_free -= as_in_memory ? unit->compressed_bytes : unit->bytes_when_stored();
+        }
+        unit->stored_compressed = as_in_memory;
+        unit->stored_last = moved;
       }
-      if (encoded && encoded_in_memory && memory_limited) {
+      if (moved && encoded_in_memory && memory_limited) {
         after.memory_swap_free += unit->compressed_bytes;
       }
     }

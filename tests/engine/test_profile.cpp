@@ -20,9 +20,10 @@ namespace {
 Profile example() {
   Profile profile;
   profile.key = "machine \"x\"; codec q8";
-  profile.alone = {1.4e9, 1.6e9, 5.25e9, 3e9};
+  profile.alone = {1.4e9, 1.6e9, 5.25e9, 3e9, 2.25e9};
   profile.busy = {1.1e9, 0, 0, 2e9};
   profile.decode_cpu_s_per_byte = 1.0 / 5.5e9;
+  profile.storage_decode_cpu_s_per_byte = 1.0 / 2.5e9;
   profile.write_bytes_per_s = 8e8;
   profile.encode_bytes_per_s = 2e9;
   profile.measure_s = 0.4;

@@ -1,3 +1,6 @@
+#include <sstream>
+
+#include "codec/q8.h"
 #include "gpu/rope_angles.h"
 #include "gpu/test_kernels_support.h"
 
@@ -49,20 +52,71 @@ class AttentionCheck {
   }
 
   void run() {
-    INFO("head size " << c_.head_dim << ", " << c_.kv_heads << " KV heads, group " << c_.group
-                      << ", " << c_.tokens << " tokens from " << c_.first << ", window "
-                      << c_.window << ", ranges of " << c_.range_chunks << ", rotated "
-                      << c_.rotated);
-    // The context before the slice, in slices of other sizes, then the slice itself.
-    for (std::uint32_t at = 0; at < c_.first; at += 100) {
-      (void)store(at, std::min(100U, c_.first - at));
-    }
-    const auto query = store(c_.first, c_.tokens);
+    INFO(description());
+    const auto query = store_all();
     check_chunks();
     check_attention(query);
   }
 
+  // Full chunks as q8 decodes them, and as it encodes them: what attention says is the same bits.
+  void run_encoded() {
+    INFO(description());
+    const auto query = store_all();
+    const auto encoded = encode_chunks();
+    const auto decoded = attention(query);
+    std::vector<std::uint64_t> table = entries();
+    for (std::size_t i = 0; i < encoded.size(); ++i) table[2 + i] = tagged(encoded[i]);
+    CHECK(attention(query, table) == decoded);
+    for (std::size_t i = 0; i < encoded.size(); i += 2) table[2 + i] = entries()[2 + i];
+    CHECK(attention(query, table) == decoded);
+  }
+
  private:
+  [[nodiscard]] std::string description() const {
+    std::ostringstream text;
+    text << "head size " << c_.head_dim << ", " << c_.kv_heads << " KV heads, group " << c_.group
+         << ", " << c_.tokens << " tokens from " << c_.first << ", window " << c_.window
+         << ", ranges of " << c_.range_chunks << ", rotated " << c_.rotated;
+    return text.str();
+  }
+  // The context before the slice, in slices of other sizes, then the slice itself.
+  gpu::ScratchBuffer store_all() {
+    for (std::uint32_t at = 0; at < c_.first; at += 100) {
+      (void)store(at, std::min(100U, c_.first - at));
+    }
+    return store(c_.first, c_.tokens);
+  }
+
+  using Encoded = std::vector<std::byte>;
+  [[nodiscard]] std::span<const std::byte> in_place(const Encoded& bytes) const {
+    return codec_.in_place(bytes, layout_, layout_.tokens);
+  }
+  [[nodiscard]] std::uint64_t tagged(const Encoded& bytes) const {
+    return reinterpret_cast<std::uint64_t>(in_place(bytes).data()) + 1;
+  }
+  // Of every full chunk before the slice, whose values become what decoding gives.
+  [[nodiscard]] std::vector<Encoded> encode_chunks() {
+    std::vector<Encoded> all;
+    for (std::uint32_t i = 0; (i + 1) * 256 <= c_.first; ++i) {
+      auto& bytes = chunks_.memory[i];
+      Encoded encoded(codec_.bound(layout_, 256));
+      const auto size = codec_.encode({0, i * 256, 256, &layout_, &rope_, bytes}, encoded, {});
+      REQUIRE(size);
+      encoded.resize(*size);
+      REQUIRE(codec_.decode(encoded, {0, i * 256, 256, &layout_, &rope_, bytes}, {}));
+      REQUIRE(!in_place(encoded).empty());
+      all.push_back(std::move(encoded));
+    }
+    return all;
+  }
+  [[nodiscard]] std::vector<std::uint64_t> entries() const {
+    std::vector<std::uint64_t> table(2, ~0ULL);
+    for (const auto& bytes : chunks_.memory) {
+      table.push_back(reinterpret_cast<std::uint64_t>(bytes.data()));
+    }
+    return table;
+  }
+
   void make_chunks(std::uint32_t count) {
     std::vector<std::uint64_t> table(2, ~0ULL);  // entries before the layer's own
     std::vector<std::byte> all;
@@ -173,7 +227,7 @@ class AttentionCheck {
     return off;
   }
 
-  void check_attention(const gpu::ScratchBuffer& query) {
+  [[nodiscard]] gpu::AttentionShape slice_shape() const {
     gpu::AttentionShape shape = shape_;
     shape.first_position = c_.first;
     shape.tokens = c_.tokens;
@@ -182,13 +236,29 @@ class AttentionCheck {
         c_.window != 0 && c_.first + 1 > c_.window ? (c_.first + 1 - c_.window) / 256 : 0;
     shape.range_chunks = c_.range_chunks;
     shape.ranges = (chunks - shape.first_chunk + c_.range_chunks - 1) / c_.range_chunks;
+    return shape;
+  }
+
+  [[nodiscard]] std::vector<float> attention(const gpu::ScratchBuffer& query,
+                                             const std::vector<std::uint64_t>& table = {}) {
+    const gpu::AttentionShape shape = slice_shape();
+    if (!table.empty()) {
+      chunks_.table = bench_.buffer(table);
+      chunks_.view.table = &chunks_.table;
+      chunks_.view.encoded = true;
+    }
     const std::size_t count = std::size_t{c_.tokens} * shape.heads * c_.head_dim;
     const auto out = bench_.buffer(count);
     const auto partial = bench_.buffer(count * shape.ranges);
     const auto weights = bench_.buffer(std::size_t{c_.tokens} * shape.heads * shape.ranges * 2);
     bench_.calls->attention(query, out, partial, weights, chunks_.view, shape);
-    const auto found = bench_.read(out, count);
-    const auto q = bench_.read(query, count);
+    return bench_.read(out, count);
+  }
+
+  void check_attention(const gpu::ScratchBuffer& query) {
+    const gpu::AttentionShape shape = slice_shape();
+    const auto found = attention(query);
+    const auto q = bench_.read(query, found.size());
 
     std::vector<double> wanted;
     std::vector<std::vector<double>> keys;
@@ -219,6 +289,7 @@ class AttentionCheck {
   KernelBench& bench_;
   const Case c_;
   Random& random_;
+  const codec::Q8Codec codec_;
   actors::ChunkLayout layout_;
   gpu::AttentionShape shape_;
   actors::RopeDescription rope_;
@@ -299,6 +370,36 @@ TEST_CASE("attention agrees with windows and soft caps") {
   }
   cases.push_back({.head_dim = 64, .group = 2, .first = 40, .tokens = 9, .softcap = 2.5F});
   check_all("", cases, 33);
+}
+
+TEST_CASE("attention over encoded chunks is that over decoded ones, bit for bit") {
+  if (!have_cpu_kernels()) return;  // no processor for them
+  const auto width = GENERATE(0U, 8U);
+  const std::uint64_t seed = 35;
+  INFO("seed " << seed << ", width " << width);
+  std::vector<Case> cases;
+  for (const std::uint32_t head_dim : {32U, 64U, 80U, 96U, 128U, 256U, 36U}) {
+    for (const std::uint32_t tokens : {1U, 8U, 200U}) {
+      cases.push_back({.head_dim = head_dim,
+                       .kv_heads = head_dim < 128 ? 3U : 2U,
+                       .group = 3,
+                       .first = 780,
+                       .tokens = tokens,
+                       .range_chunks = tokens > 16 ? 99U : 2U});
+    }
+  }
+  for (const std::uint32_t group : {1U, 2U, 5U, 8U}) {
+    for (const std::uint32_t tokens : {1U, 2U, 3U, 5U, 9U}) {
+      cases.push_back({.kv_heads = 2, .group = group, .first = 512, .tokens = tokens});
+    }
+  }
+  for (const std::uint32_t window : {5U, 100U, 256U, 300U, 777U}) {
+    cases.push_back({.head_dim = 64, .group = 2, .first = 800, .tokens = 9, .window = window});
+    cases.push_back({.head_dim = 96, .first = 799, .tokens = 1, .window = window, .softcap = 2});
+  }
+  Random random(seed);
+  KernelBench bench(Setting("", "cpu", false, width));
+  for (const Case& c : cases) AttentionCheck(bench, c, random).run_encoded();
 }
 
 TEST_CASE("attention agrees when chunks are parts of a buffer") {

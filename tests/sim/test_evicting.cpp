@@ -132,6 +132,30 @@ TEST_CASE("copies that were given up are written and encoded again") {
   CHECK(machine.world->check_quiet().empty());
 }
 
+TEST_CASE("full chunks in the in-memory swap are read where they lie, and a restore decodes them") {
+  engine::EngineOptions options;
+  options.compressed_attention = true;
+  Machine machine(options);
+  machine.generate(700, 3);
+  const EvictReport report = machine.evict(40);
+  CHECK(report.units.kv_compressed > 0);
+  CHECK(report.units.kv_stored + report.units.weights_dropped == 0);
+  CHECK(report.restore_memory_ms == 0);
+  const std::uint32_t compressed = machine.status().compressed.units;
+  const engine::GenerateResult result = machine.generate(3, 3);
+  // The chunk that is written to comes back in every layer, and nothing else.
+  const std::uint64_t chunk_bytes = machine.world->state().model.chunk_bytes();
+  CHECK(result.answer.restore.bytes_decoded <= kLayers * chunk_bytes);
+  CHECK(machine.status().compressed.units + kLayers >= compressed);
+  CHECK(machine.world->check_quiet().empty());
+  machine.evict(90);  // what the file takes comes back from there
+  machine.generate(3, 3);
+  machine.restore();
+  CHECK(machine.status().compressed.units + machine.status().stored.units == 0);
+  machine.generate(3, 3);
+  CHECK(machine.world->check_quiet().empty());
+}
+
 TEST_CASE("a report says what the two restore paths owe") {
   Machine machine;
   machine.generate(700, 3);

@@ -99,6 +99,8 @@ void overwrite_the_end(int file) {
 TEST_CASE("a damaged swap file is noticed and the context computed again") {
   for (const Settings& settings : {Settings{"memory.codec=none"}, Settings{"memory.codec=q8"},
                                    Settings{"memory.codec=q8", "policy.paths=memory"},
+                                   Settings{"memory.codec=none", "memory.storage_codec=split-zstd"},
+                                   Settings{"memory.codec=q8", "memory.storage_codec=q4"},
                                    Settings{"memory.codec=none", "storage.engine=threads"},
                                    Settings{"memory.codec=none", "policy.order=forward-out"}}) {
     INFO(settings.front() << ' ' << settings.back());

@@ -21,6 +21,17 @@ class Bench(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return one_object(result.stdout)
 
+    def test_a_codec_for_each_tier(self):
+        found = self.json_of("ttft", "--context", "700", "--remaining", "0", "--repeat", "1",
+                             "--policy", "mzcache,storage-only", "--set", "memory.codec=packed",
+                             "--set", "memory.storage_codec=entropy")
+        self.assertEqual(found["machine"]["codec"], "packed")
+        self.assertEqual(found["machine"]["storage_codec"], "entropy")
+        for row in found["rows"]:
+            self.assertGreater(row["bytes_decoded"], 0)
+            self.assertGreater(row["saved_percent"], 0)
+            self.assertGreater(row["bound_ms"], 0)
+
     def test_a_row_for_each_level_and_policy(self):
         found = self.json_of("ttft", "--context", "300", "--remaining", "100,50,0", "--repeat", "1",
                              "--policy", ",".join(POLICIES))

@@ -129,7 +129,7 @@ class Usage(unittest.TestCase):
 
     def test_what_comes_later_says_so(self):
         m = ["run", "-m", "m.gguf", "-p", "x"]
-        self.refused(1, [*m, "--set", "memory.compressed_attention=true"], "not yet")
+        self.refused(1, [*m, "--set", "memory.storage_codec=q8"], "not yet")
 
     def test_a_grammar_that_is_none_is_named_with_the_place(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@
 #include "codec/chunk_values.h"
 #include "codec/half.h"
 #include "commands/ttft/bound.h"
+#include "commands/ttft/idle.h"
 #include "commands/ttft/kv_statistics.h"
 #include "commands/ttft/row.h"
 #include "support/catch.h"
@@ -25,7 +26,56 @@ RestoreWork some_work() {
   return work;
 }
 
+actors::SpanRecord span(actors::Stage stage, int begin_ms, int end_ms, actors::UnitId unit,
+                        const char* name = "") {
+  actors::SpanRecord span;
+  span.stage = stage;
+  span.name = name;
+  span.begin = std::chrono::milliseconds(begin_ms);
+  span.end = std::chrono::milliseconds(end_ms);
+  span.unit = unit;
+  span.has_unit = true;
+  return span;
+}
+actors::SpanRecord count(const char* name, int at_ms, std::uint64_t value) {
+  actors::SpanRecord sample = span(actors::Stage::kHandler, at_ms, at_ms, {}, name);
+  sample.counter = true;
+  sample.bytes = value;
+  return sample;
+}
+double idle_ms(const std::vector<actors::SpanRecord>& spans) {
+  return static_cast<double>(idle_time(spans, 2).count()) * 1e-6;
+}
+
 }  // namespace
+
+TEST_CASE("Idle is a wait for a stage that could have been at work", "[ttft]") {
+  using actors::Stage;
+  const actors::UnitId weights = actors::weights_unit(0);
+  const actors::UnitId chunk = actors::kv_unit(1, 0, 0);
+  // Weights: allocated from 2 to 4, with the reader at 5, read until 20, computed from 21 on.
+  std::vector<actors::SpanRecord> spans{span(Stage::kWait, 0, 21, weights),
+                                        span(Stage::kAllocate, 2, 4, weights),
+                                        span(Stage::kHandler, 5, 5, weights, "ReadUnit"),
+                                        count(actors::kReadsInFlight, 5, 2),
+                                        count(actors::kReadsLeft, 5, 1),
+                                        span(Stage::kRead, 5, 20, weights),
+                                        span(Stage::kCompute, 21, 22, weights)};
+  // Before and after the allocator, and until the device knew; the reader was at its depth.
+  CHECK(idle_ms(spans) == 2 + 1 + 1);
+  spans.push_back(count(actors::kReadsInFlight, 10, 1));  // below it with something left
+  spans.push_back(count(actors::kReadsLeft, 13, 0));      // below it at the end
+  CHECK(idle_ms(spans) == 4 + 3);
+  // Then the layer's KV, which the in-memory swap has: a decoder begins late.
+  spans.push_back(span(Stage::kWait, 22, 40, weights));
+  spans.push_back(span(Stage::kDecode, 27, 40, chunk, "AllocateUnits"));
+  spans.push_back(span(Stage::kCompute, 40, 41, weights));
+  CHECK(idle_ms(spans) == 7 + 5);
+  // And one that lies encoded in the swap file.
+  spans.push_back(span(Stage::kHandler, 22, 22, chunk, "ReadUnit"));
+  spans.push_back(span(Stage::kRead, 22, 25, chunk));
+  CHECK(idle_ms(spans) == 7 + 2);
+}
 
 TEST_CASE("The bound is the longest of storage, device and cores", "[ttft]") {
   RestoreWork work = some_work();

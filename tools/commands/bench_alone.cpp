@@ -54,8 +54,8 @@ void fill_chunk(std::span<std::byte> chunk) {
 
 class EncodingAlone::State {
  public:
-  State(const Config& config, const std::string& model_file)
-      : codec_(value_or_throw(codec::make_codec(config.memory.codec))) {
+  State(const std::string& codec, const std::string& model_file)
+      : codec_(value_or_throw(codec::make_codec(codec))) {
     const auto gguf = value_or_throw(engine::GgufFile::open(model_file));
     const auto model = value_or_throw(engine::describe_model(gguf));
     shape_ = actors::kv_shape(model);
@@ -92,8 +92,8 @@ class EncodingAlone::State {
   std::uint64_t checksum_ = 0;
 };
 
-EncodingAlone::EncodingAlone(const Config& config, const std::string& model_file)
-    : state_(std::make_unique<State>(config, model_file)) {}
+EncodingAlone::EncodingAlone(const std::string& codec, const std::string& model_file)
+    : state_(std::make_unique<State>(codec, model_file)) {}
 EncodingAlone::~EncodingAlone() = default;
 double EncodingAlone::run_ms(std::uint64_t raw_bytes) { return state_->run_ms(raw_bytes); }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "mzcache/config.h"
 
@@ -13,7 +14,7 @@ namespace mzcache::tools {
 // populated memory into populated memory. Throws Exception. Not thread-safe.
 class EncodingAlone {
  public:
-  EncodingAlone(const Config& config, const std::string& model_file);
+  EncodingAlone(const std::string& codec, const std::string& model_file);
   ~EncodingAlone();
   EncodingAlone(const EncodingAlone&) = delete;
   EncodingAlone& operator=(const EncodingAlone&) = delete;

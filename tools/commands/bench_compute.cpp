@@ -26,6 +26,7 @@ struct SpeedOptions {
   std::string depth = "0";
   std::string generated = "32";
   std::string repeat = "5";
+  bool encoded = false;
   bool json = false;
 };
 
@@ -91,16 +92,23 @@ Json measure_decode(ComputeRig& rig, std::uint32_t depth, std::uint32_t tokens,
 }
 
 Json measure_attention(ComputeRig& rig, std::uint32_t depth, std::uint32_t tokens,
-                       std::uint32_t repeat, const gpu::Roofline& roofline) {
+                       std::uint32_t repeat, const gpu::Roofline& roofline, bool encoded) {
   std::vector<double> times;
-  (void)rig.attention_ms(depth, tokens);
+  (void)rig.attention_ms(depth, tokens, encoded);
   for (std::uint32_t i = 0; i < std::max(repeat, 5U); ++i) {
-    times.push_back(rig.attention_ms(depth, tokens));
+    times.push_back(rig.attention_ms(depth, tokens, encoded));
   }
   const double ms = median(times);
   Json row = {{"tokens", tokens}, {"depth", depth}, {"ms", ms}};
-  add_fractions(row, rig.attention_work(depth, tokens), ms, roofline);
+  add_fractions(row, rig.attention_work(depth, tokens, encoded), ms, roofline);
   return row;
+}
+
+Measure attention_measure(bool encoded) {
+  return [encoded](ComputeRig& rig, std::uint32_t depth, std::uint32_t tokens, std::uint32_t repeat,
+                   const gpu::Roofline& roofline) {
+    return measure_attention(rig, depth, tokens, repeat, roofline, encoded);
+  };
 }
 
 void print_row(const Json& row) {
@@ -172,10 +180,15 @@ void add_bench_compute(CommandLine& group, Commands& commands) {
     command.add_option("-p,--prompt", options->tokens, "Tokens of the prompt, a row each")
         .show_default()
         .type_name("N,N,…");
+    if (alone) {
+      command.add_flag("--encoded", options->encoded,
+                       "Full chunks as the in-memory swap has them (codec q8)");
+    }
     command.footer("Example:\n  " + command.full_name() + model + "-p 8,512 --depth 0,4k");
     commands.push_back({&command, [options, alone] {
                           return run(*options, options->tokens, "-p",
-                                     alone ? measure_attention : measure_prefill);
+                                     alone ? attention_measure(options->encoded)
+                                           : Measure(measure_prefill));
                         }});
   }
   CommandLine& command = group.add_subcommand("decode", "Tokens a second, one by one, at a depth");

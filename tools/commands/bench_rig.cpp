@@ -9,6 +9,8 @@
 #include <span>
 #include <utility>
 
+#include "actors/kv_shape.h"
+#include "codec/q8.h"
 #include "engine/gguf.h"
 #include "engine/wiring_options.h"
 #include "gpu/kernel_calls.h"
@@ -167,30 +169,63 @@ double ComputeRig::run_ms(std::uint32_t first, std::uint32_t tokens) {
   return ms_since(begin);
 }
 
-double ComputeRig::attention_ms(std::uint32_t first, std::uint32_t tokens) {
+void ComputeRig::encode_chunks(std::uint32_t count) {
+  if (!queue_->reads_encoded()) {
+    throw Exception({ErrorCode::kUnsupported, 0, "--encoded",
+                     "needs the cpu kernels, and " + device_->info().name + " gets the " +
+                         device_->info().kernels + " ones"});
+  }
+  const actors::KvShape shape = actors::kv_shape(model_);
+  const codec::Q8Codec codec;
+  while (encoded_.size() < count) {
+    const auto unit = actors::kv_unit(0, 0, static_cast<std::uint32_t>(encoded_.size()));
+    const auto view = shape.view<const std::byte>(unit, shape.layout.tokens, memory_->bytes(unit));
+    std::vector<std::byte> bytes(codec.bound(shape.layout, shape.layout.tokens));
+    bytes.resize(value_or_throw(codec.encode(view, bytes, {})));
+    encoded_.push_back(std::move(bytes));
+  }
+}
+
+// Where the first layer's chunks lie, the first `encoded` of them in that form.
+std::vector<std::uint64_t> ComputeRig::table(std::uint32_t encoded) const {
+  const codec::Q8Codec codec;
+  const actors::ChunkLayout layout = model_.chunk_layout();
+  std::vector<std::uint64_t> entries;
+  for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
+    const gpu::KernelAddress address = memory_->address(actors::kv_unit(0, 0, chunk));
+    if (chunk < encoded) {
+      const auto bytes = codec.in_place(encoded_[chunk], layout, layout.tokens);
+      entries.push_back(reinterpret_cast<std::uint64_t>(bytes.data()) | gpu::kEncodedTag);
+    } else if (address.pointer != nullptr) {
+      entries.push_back(reinterpret_cast<std::uint64_t>(address.pointer));
+    } else {
+      entries.push_back(address.offset);
+    }
+  }
+  return entries;
+}
+
+double ComputeRig::attention_ms(std::uint32_t first, std::uint32_t tokens, bool encoded) {
+  const std::uint32_t full = encoded ? first / model_.chunk_tokens : 0;
+  encode_chunks(full);
   const gpu::AttentionShape shape = gpu::attention_shape(model_, model_.layer[0], first, tokens);
   const auto stop = value_or_throw(gpu::StopFlag::create(*device_));
   const auto calls = value_or_throw(gpu::KernelCalls::create(*device_, kernels_, *stop));
   const std::uint64_t values = std::uint64_t{tokens} * model_.heads * model_.head_dim;
   std::array<gpu::ScratchBuffer, 5> buffers;
-  auto& [query, out, partial, weights, table] = buffers;
+  auto& [query, out, partial, weights, table_buffer] = buffers;
   check(query.resize(*device_, values * sizeof(float)));
   check(out.resize(*device_, values * sizeof(float)));
   check(partial.resize(*device_, values * sizeof(float) * shape.ranges));
   check(weights.resize(*device_, values / model_.head_dim * 8 * shape.ranges));
-  check(table.resize(*device_, chunks_ * sizeof(std::uint64_t)));
+  check(table_buffer.resize(*device_, chunks_ * sizeof(std::uint64_t)));
   std::vector<float> random(values);
   for (std::size_t i = 0; i < values; ++i) random[i] = static_cast<float>(i * 37 % 64) / 32 - 1;
   check(query.upload(*device_, 0, std::as_bytes(std::span(random))));
-  gpu::DeviceChunks chunks{{}, &table, 0};
-  std::vector<std::uint64_t> entries;
-  for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
-    chunks.base = memory_->address(actors::kv_unit(0, 0, chunk));
-    entries.push_back(chunks.base.pointer != nullptr
-                          ? reinterpret_cast<std::uint64_t>(chunks.base.pointer)
-                          : chunks.base.offset);
-  }
-  check(table.upload(*device_, 0, std::as_bytes(std::span(entries))));
+  const gpu::DeviceChunks chunks{memory_->address(actors::kv_unit(0, 0, 0)), &table_buffer, 0,
+                                 full > 0};
+  const std::vector<std::uint64_t> entries = table(full);
+  check(table_buffer.upload(*device_, 0, std::as_bytes(std::span(entries))));
   calls->declare_pointers(memory_->reachable_pointers());
   (void)device_->queue().finish();
   const auto begin = std::chrono::steady_clock::now();
@@ -200,13 +235,15 @@ double ComputeRig::attention_ms(std::uint32_t first, std::uint32_t tokens) {
   return ms_since(begin);
 }
 
-Work ComputeRig::attention_work(std::uint32_t first, std::uint32_t tokens) const {
+Work ComputeRig::attention_work(std::uint32_t first, std::uint32_t tokens, bool encoded) const {
   const std::uint32_t window = model_.layer[0].window;
   const double width = double{1} * model_.heads * model_.head_dim;
   const double kv_width = double{1} * model_.kv_heads * model_.head_dim;
   const double seen = visible(first, tokens, window);
   const double positions = window != 0 ? std::min(first + tokens, window + tokens) : first + tokens;
-  return {4 * width * seen, positions * kv_width * 2 * 2};
+  // 8 bits a value and two FP16 parameters per 64 of them.
+  const double value_bytes = encoded ? 1 + 4.0 / 64 : 2;
+  return {4 * width * seen, positions * kv_width * 2 * value_bytes};
 }
 
 Work ComputeRig::work(std::uint32_t first, std::uint32_t tokens) const {

@@ -38,15 +38,18 @@ class ComputeRig {
   // logits. Milliseconds from handing them over to having those.
   [[nodiscard]] double run_ms(std::uint32_t first, std::uint32_t tokens);
   [[nodiscard]] Work work(std::uint32_t first, std::uint32_t tokens) const;
-  // Attention of one layer alone, over its first chunks.
-  [[nodiscard]] double attention_ms(std::uint32_t first, std::uint32_t tokens);
-  [[nodiscard]] Work attention_work(std::uint32_t first, std::uint32_t tokens) const;
+  // Attention of one layer alone, over its first chunks; `encoded`: full ones as q8 has them. Where
+  // the device does not read those, kUnsupported is thrown.
+  [[nodiscard]] double attention_ms(std::uint32_t first, std::uint32_t tokens, bool encoded);
+  [[nodiscard]] Work attention_work(std::uint32_t first, std::uint32_t tokens, bool encoded) const;
 
  private:
   void load_weights();
   void fill_context(std::uint32_t tokens);
   void load_tokens();
   void slice(std::uint32_t first, std::uint32_t tokens, bool last);
+  void encode_chunks(std::uint32_t count);
+  [[nodiscard]] std::vector<std::uint64_t> table(std::uint32_t encoded) const;
 
   actors::ModelDescription model_;
   std::unique_ptr<gpu::Device> device_;
@@ -54,7 +57,8 @@ class ComputeRig {
   std::unique_ptr<gpu::UnitMemory> memory_;
   std::unique_ptr<actors::ComputeQueue> queue_;
   std::uint32_t chunks_ = 0;
-  std::vector<std::byte> rows_;  // embeddings of the tokens that are fed
+  std::vector<std::vector<std::byte>> encoded_;  // the first layer's first chunks
+  std::vector<std::byte> rows_;                  // embeddings of the tokens that are fed
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::uint64_t ticket_ = 0;

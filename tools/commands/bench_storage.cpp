@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "codec/registry.h"
 #include "command.h"
 #include "commands/median.h"
 #include "commands/ttft/alone.h"
@@ -64,8 +63,7 @@ int run(const StorageFlags& flags) {
   const auto repeat = integer_value("--repeat", flags.repeat, 1, 1000);
   const Config config = flags.common.config();
   TtftEngine engine(config, flags.model);
-  const auto codec = value_or_throw(codec::make_codec(config.memory.codec));
-  StagesAlone alone(config, engine.wiring().files(), *codec, engine.shape());
+  StagesAlone alone(config, engine.wiring().files(), engine.wiring().codecs(), engine.shape());
   engine.restore_all();
   engine.use(*engine::evaluation_policy("no-overlap"));  // all memory before the first read
   std::vector<double> rates;

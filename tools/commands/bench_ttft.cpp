@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "actors/prompt_thread.h"
-#include "codec/registry.h"
 #include "command.h"
 #include "commands/bench_text.h"
 #include "commands/ttft/alone.h"
@@ -109,6 +108,7 @@ Json machine_json(TtftEngine& engine, const TtftFlags& flags) {
           {"fill", flags.fill},
           {"reader_priority", actors::promptness_name(actors::promptness_allowed())},
           {"codec", config.memory.codec},
+          {"storage_codec", config.memory.storage_codec},
           {"storage_block_bytes", config.storage.block},
           {"storage_depth", config.storage.depth},
           {"storage_limit_bytes_per_s", config.storage.limit_bytes_per_s}};
@@ -120,8 +120,7 @@ int run(const TtftFlags& flags) {
   const bool random = choice_value("--fill", flags.fill, {"random", "prefill"}) == "random";
   const Config config = flags.common.config();
   TtftEngine engine(config, flags.model);
-  const auto codec = value_or_throw(codec::make_codec(config.memory.codec));
-  StagesAlone alone(config, engine.wiring().files(), *codec, engine.shape());
+  StagesAlone alone(config, engine.wiring().files(), engine.wiring().codecs(), engine.shape());
   Json rows = Json::array();
   if (!flags.json) print_ttft_heading();
   for (const std::uint32_t context : plan.contexts) {

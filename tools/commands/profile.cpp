@@ -46,6 +46,8 @@ Json to_json(const ProfileReport& report, bool model) {
   json["write_bytes_per_s"] = report.write_bytes_per_s;
   json["encode_bytes_per_s"] = report.encode_bytes_per_s;
   json["decode_cpu_s_per_byte"] = report.decode_cpu_s_per_byte;
+  json["storage_decode_bytes_per_s"] = report.storage_decode_bytes_per_s;
+  json["storage_decode_cpu_s_per_byte"] = report.storage_decode_cpu_s_per_byte;
   json["measure_ms"] = report.measure_s * 1e3;
   json["cached"] = report.cached;
   json["file"] = report.file;
@@ -66,6 +68,9 @@ void print(const ProfileReport& report, bool model) {
   if (model) print_rate("  model", report.model_read_bytes_per_s, "");
   print_rate("  swap", report.swap_read_bytes_per_s, "");
   print_rate("decode", report.alone.decode_bytes_per_s, ", of decoded bytes, all workers");
+  if (report.storage_decode_bytes_per_s > 0) {
+    print_rate("  stored", report.storage_decode_bytes_per_s, ", by the codec for storage");
+  }
   print_rate("allocate", report.alone.allocate_bytes_per_s, "");
   print_rate("encode", report.encode_bytes_per_s, "");
   print_rate("write", report.write_bytes_per_s, "");

@@ -69,6 +69,7 @@ sim::TtftOptions to_options(const SimulateOptions& options) {
 Json to_json(const sim::TtftRow& row) {
   return {{"context_tokens", row.context_tokens},
           {"remaining_percent", row.remaining_percent},
+          {"asked_percent", row.asked_percent},
           {"policy", row.policy},
           {"reachable", row.reachable},
           {"ttft_ms", row.ttft_ms},

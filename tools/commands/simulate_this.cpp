@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
-#include <vector>
+#include <utility>
 
-#include "commands/bench_rig.h"
-#include "commands/median.h"
+#include "codec/registry.h"
+#include "commands/machine_probe.h"
 #include "engine/wiring_options.h"
 #include "gpu/device.h"
 #include "gpu/roofline.h"
@@ -15,8 +15,6 @@
 namespace mzcache::tools {
 namespace {
 
-// Runs of a slice; the median counts.
-constexpr int kRuns = 5;
 // Of one small request of a device that is idle otherwise; the rates hold the rest.
 constexpr double kStorageLatency = 100e-6;
 
@@ -57,8 +55,30 @@ sim::MachineModel machine_of(const Config& config, const gpu::DeviceInfo& device
   options.decode_cpu_s_per_byte = profile.decode_cpu_s_per_byte;
   options.depth = config.storage.depth;
   options.block_bytes = config.storage.block;
-  options.shared_cores = device.cpu ? std::max(1U, device.compute_units) : 0;
+  if (device.cpu) {
+    // One core less for the device: what holds where nothing was measured.
+    const double left = 1 - 1.0 / std::max(1U, device.compute_units);
+    options.contention.allocate.device = options.contention.decode.device = left;
+  }
   return machine;
+}
+
+// What the codec usually leaves of a chunk, and how fast it is. Encoding takes longer as decoding
+// does: nothing is measured of it, and no first token waits for it.
+void use_storage_codec(const Config& config, const actors::ModelDescription& model,
+                       const ProfileReport& profile, sim::MachineModel& machine) {
+  if (config.memory.storage_codec == "none") return;
+  sim::MachineOptions& options = machine.options;
+  const auto codec = value_or_throw(codec::make_codec(config.memory.storage_codec));
+  options.storage_codec = true;
+  options.stored_share =
+      static_cast<double>(codec->typical_bytes(model.chunk_layout(), model.chunk_tokens)) /
+      static_cast<double>(model.chunk_bytes());
+  const double rate = profile.storage_decode_bytes_per_s;
+  options.storage_decode_bytes_per_s =
+      rate > 0 ? rate / machine.workers.decompressors : options.decode_bytes_per_s;
+  options.storage_encode_bytes_per_s =
+      options.encode_bytes_per_s * options.storage_decode_bytes_per_s / options.decode_bytes_per_s;
 }
 
 Json parameters_of(const sim::MachineModel& machine) {
@@ -75,29 +95,37 @@ Json parameters_of(const sim::MachineModel& machine) {
           {"decode_cpu_s_per_byte", options.decode_cpu_s_per_byte},
           {"device_weights_bytes_per_s", options.device_bytes_per_s},
           {"device_kv_bytes_per_s", options.device_kv_bytes_per_s},
-          {"shared_cores", options.shared_cores},
+          {"stored_share", options.storage_codec ? options.stored_share : 1.0},
+          {"storage_decode_bytes_per_s",
+           options.storage_codec ? options.storage_decode_bytes_per_s : 0.0},
+          {"allocate_beside_device", options.contention.allocate.stage},
+          {"decode_beside_device", options.contention.decode.stage},
+          {"read_beside_device", options.contention.read.stage},
+          {"device_beside_allocation", options.contention.allocate.device},
+          {"device_beside_decoding", options.contention.decode.device},
+          {"device_beside_reading", options.contention.read.device},
           {"cpu_price", machine.policy.cpu_price},
           {"allocators", machine.workers.allocators},
           {"decompressors", machine.workers.decompressors},
           {"compressors", machine.workers.compressors}};
 }
 
-double slice_s(ComputeRig& rig, std::uint32_t first, std::uint32_t tokens) {
-  std::vector<double> times;
-  times.reserve(kRuns);
-  static_cast<void>(rig.run_ms(first, tokens));  // the first one warms up
-  for (int i = 0; i < kRuns; ++i) times.push_back(rig.run_ms(first, tokens));
-  return median(std::move(times)) * 1e-3;
-}
-
-// Bytes of KV that a slice behind so many tokens reads.
-std::uint64_t kv_bytes(const actors::ModelDescription& model, std::uint32_t tokens) {
-  std::uint64_t bytes = 0;
-  for (const auto& layer : model.layer) {
-    const std::uint32_t chunks = tokens / model.chunk_tokens + 1;
-    bytes += (chunks - layer.first_visible(tokens) / model.chunk_tokens) * model.chunk_bytes();
-  }
-  return bytes;
+void add_probe(ThisMachine& made, const MachineProbe& probe, const gpu::DeviceInfo& device) {
+  const auto ms = [](actors::Nanoseconds time) { return static_cast<double>(time.count()) * 1e-6; };
+  Json& parameters = made.parameters;
+  parameters.erase("device_weights_bytes_per_s");
+  parameters["device_on_cores"] = device.cpu;
+  parameters["device_project_s_per_byte"] = probe.device.project_s_per_byte;
+  parameters["device_attend_s_per_byte"] = probe.device.attend_s_per_byte;
+  parameters["device_head_s_per_byte"] = probe.device.head_s_per_byte;
+  parameters["launch_ms"] = ms(probe.device.launch);
+  parameters["turn_ms"] = ms(probe.turn);
+  parameters["slice_ms"] = probe.slice_ms;
+  parameters["slice_gathered_ms"] = probe.slice_gathered_ms;
+  parameters["slice_after_context_ms"] = probe.slice_after_context_ms;
+  parameters["planned_model_read_bytes_per_s"] = probe.plan_profile.model_read_bytes_per_s;
+  parameters["planned_swap_read_bytes_per_s"] = probe.plan_profile.swap_read_bytes_per_s;
+  parameters["planned_decode_bytes_per_s"] = probe.plan_profile.decode_bytes_per_s;
 }
 
 }  // namespace
@@ -106,25 +134,26 @@ ThisMachine this_machine_with_file(const Config& config, const std::string& file
                                    std::uint32_t context_tokens, std::uint32_t prompt_tokens) {
   check_codec(config);
   const ProfileReport profile = measure_profile(config, file, false, say);
-  ComputeRig rig(config, file, context_tokens + prompt_tokens);
+  const gpu::DeviceInfo device =
+      value_or_throw(gpu::Device::open(engine::to_device_options(config)))->info();
   ThisMachine made;
-  made.model = rig.model();
-  made.machine = machine_of(config, rig.device().info(), profile);
-  // The simulated device takes a time per byte of weights and per byte of KV. Two slices of the
-  // size that will be asked give both.
-  const double shallow = slice_s(rig, 0, prompt_tokens);
-  const double deep = slice_s(rig, context_tokens, prompt_tokens);
-  const auto weights = static_cast<double>(made.model.weights_bytes());
-  const auto near = static_cast<double>(kv_bytes(made.model, 0));
-  const auto far = static_cast<double>(kv_bytes(made.model, context_tokens));
+  made.machine = machine_of(config, device, profile);
+  MachineProbe probe = probe_machine(config, file, context_tokens, prompt_tokens);
+  made.model = std::move(probe.model);
+  use_storage_codec(config, made.model, profile, made.machine);
   sim::MachineOptions& options = made.machine.options;
-  // Noise may make the deeper slice the faster one.
-  const double per_kv_byte = far > near ? std::max(0.0, deep - shallow) / (far - near) : 0;
-  options.device_kv_bytes_per_s = per_kv_byte > 0 ? 1 / per_kv_byte : 1e15;
-  options.device_bytes_per_s = weights / std::max(1e-9, shallow - per_kv_byte * near);
+  options.plan_profile = probe.plan_profile;
+  options.read_bytes_per_s = probe.model_read_bytes_per_s;
+  if (probe.swap_read_bytes_per_s > 0) options.swap_read_bytes_per_s = probe.swap_read_bytes_per_s;
+  if (probe.decode_bytes_per_s > 0) options.decode_bytes_per_s = probe.decode_bytes_per_s;
+  options.allocate_bytes_per_s = probe.allocate_bytes_per_s;
+  options.storage_latency = probe.storage_latency;
+  options.contention = probe.contention;
+  options.device_times = probe.device;
+  options.device_kv_bytes_per_s = probe.device_kv_bytes_per_s;
+  options.turn_time = probe.turn;
   made.parameters = parameters_of(made.machine);
-  made.parameters["slice_ms"] = shallow * 1e3;
-  made.parameters["slice_after_context_ms"] = deep * 1e3;
+  add_probe(made, probe, device);
   return made;
 }
 
@@ -137,6 +166,7 @@ ThisMachine this_machine_with_shape(const Config& config, const actors::ModelDes
   ThisMachine made;
   made.model = model;
   made.machine = machine_of(config, device->info(), profile);
+  use_storage_codec(config, model, profile, made.machine);
   // Values of two bytes, each multiplied and added once a token; keys and values once a head.
   const double token_rate = roofline.operations_per_s / prompt_tokens;
   sim::MachineOptions& options = made.machine.options;

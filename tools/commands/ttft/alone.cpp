@@ -1,5 +1,6 @@
 #include "commands/ttft/alone.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
@@ -45,11 +46,11 @@ void check(Result<void> result) {
 }  // namespace
 
 StagesAlone::StagesAlone(const Config& config, std::shared_ptr<io::StorageFiles> files,
-                         const actors::KvCodec& codec, const actors::KvShape& shape)
+                         const actors::TierCodecs& codecs, const actors::KvShape& shape)
     : huge_(config.memory.huge_pages),
       device_(value_or_throw(
           io::open_storage(std::move(files), engine::to_storage_options(config, {})))),
-      codec_(codec),
+      codecs_(codecs),
       shape_(shape) {}
 
 StageCost StagesAlone::allocate(const Missing& missing) {
@@ -121,7 +122,11 @@ StageCost StagesAlone::read(const Missing& missing, std::uint64_t& bytes_read) {
 }
 
 StageCost StagesAlone::decode(const Missing& missing) {
-  std::vector<std::byte> scratch(codec_.scratch_bytes(shape_.layout));
+  std::uint64_t scratch_bytes = codecs_.memory->scratch_bytes(shape_.layout);
+  if (codecs_.storage != nullptr) {
+    scratch_bytes = std::max(scratch_bytes, codecs_.storage->scratch_bytes(shape_.layout));
+  }
+  std::vector<std::byte> scratch(scratch_bytes);
   const std::uint64_t chunk_bytes = shape_.layout.bytes();
   std::uint64_t at = behind_reads_;
   std::uint64_t verified = 0;
@@ -143,10 +148,11 @@ StageCost StagesAlone::decode(const Missing& missing) {
         verified ^= actors::checksum(encoded);
       }
       if (at + chunk_bytes > memory_.bytes()) at = behind_reads_;
-      check(codec_.decode(
-          encoded,
-          shape_.view<std::byte>(chunk.unit, chunk.token_count, {memory_.data() + at, chunk_bytes}),
-          scratch));
+      check(codecs_.of(chunk.tier)
+                .decode(encoded,
+                        shape_.view<std::byte>(chunk.unit, chunk.token_count,
+                                               {memory_.data() + at, chunk_bytes}),
+                        scratch));
       at += chunk_bytes;
     }
   });

@@ -28,7 +28,7 @@ struct AloneCosts {
 class StagesAlone {
  public:
   StagesAlone(const Config& config, std::shared_ptr<io::StorageFiles> files,
-              const actors::KvCodec& codec, const actors::KvShape& shape);
+              const actors::TierCodecs& codecs, const actors::KvShape& shape);
 
   // Memory of what is missing, run by run on fresh huge pages, in this thread. It is held from here
   // on: what read() and decode() fill, and warm memory for whoever comes after let_go().
@@ -42,7 +42,7 @@ class StagesAlone {
  private:
   const bool huge_;
   std::unique_ptr<actors::BlockDevice> device_;
-  const actors::KvCodec& codec_;
+  const actors::TierCodecs codecs_;
   const actors::KvShape& shape_;
   gpu::PageReservation memory_;
   std::vector<std::uint64_t> places_;  // of each read in memory_

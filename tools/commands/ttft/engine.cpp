@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "actors/intervals.h"
+#include "codec/kv_profile.h"
+#include "commands/ttft/idle.h"
 #include "commands/ttft/kv_statistics.h"
 #include "engine/gguf.h"
 #include "engine/milliseconds.h"
@@ -21,6 +23,8 @@ using actors::UnitId;
 // Positions beyond the context: the question and the answer.
 constexpr std::uint32_t kRoomTokens = 1024;
 constexpr std::uint64_t kSeed = 1;
+// As many as a runtime looks at.
+constexpr std::uint32_t kProfileTokensEvery = 8;
 
 void check(const Error& error) {
   if (error.code != ErrorCode::kOk) throw Exception(error);
@@ -57,24 +61,18 @@ std::vector<Token> random_tokens(std::uint32_t count, std::uint32_t vocabulary) 
   return tokens;
 }
 
-// The device's busy time, and its waits during which no stage moved anything.
-void add_device_times(const std::vector<actors::SpanRecord>& spans, FirstTokenRun& run) {
+// The device's busy time, and its waits during which the stage it waited for was not at work.
+void add_device_times(const std::vector<actors::SpanRecord>& spans, std::size_t depth,
+                      FirstTokenRun& run) {
   actors::Intervals computing;
-  actors::Intervals waits;
-  actors::Intervals stages;
   for (const actors::SpanRecord& span : spans) {
     using actors::Stage;
     if (span.stage == Stage::kCompute) computing.emplace_back(span.begin, span.end);
-    if (span.stage == Stage::kWait) waits.emplace_back(span.begin, span.end);
-    if (span.stage == Stage::kAllocate || span.stage == Stage::kRead ||
-        span.stage == Stage::kDecode) {
-      stages.emplace_back(span.begin, span.end);
-    }
   }
-  waits = actors::normalized(std::move(waits));
-  stages = actors::normalized(std::move(stages));
+  run.stages = computing;
+  std::sort(run.stages.begin(), run.stages.end());
   run.compute_ms = engine::to_ms(actors::total(actors::normalized(std::move(computing))));
-  run.idle_ms = engine::to_ms(actors::total(waits) - actors::overlap(waits, stages));
+  run.idle_ms = engine::to_ms(idle_time(spans, depth));
 }
 
 }  // namespace
@@ -103,6 +101,12 @@ void TtftEngine::arrange(const std::function<void(engine::EngineState&)>& change
   std::future<void> arranged = done->get_future();
   wiring_->coordinator().post(engine::ArrangeRequest{change, [done] { done->set_value(); }});
   arranged.get();
+}
+
+engine::RestoreProfile TtftEngine::plan_profile() {
+  engine::RestoreProfile profile;
+  arrange([&](engine::EngineState& state) { profile = state.profile; });
+  return profile;
 }
 
 void TtftEngine::open_context(std::uint32_t tokens) {
@@ -156,6 +160,31 @@ void TtftEngine::plant(std::uint32_t tokens) {
     state.free_unseen(context);
   });
   check(failed);
+  give_codec_profile();
+}
+
+// Of what was drawn, as if it had been computed: a real model's profile would be of other values.
+// Every channel is looked at alike.
+void TtftEngine::give_codec_profile() {
+  std::vector<const codec::ProfiledCodec*> wanting;
+  for (const actors::KvCodec* const codec : {wiring_->codecs().memory, wiring_->codecs().storage}) {
+    const auto* const profiled = dynamic_cast<const codec::ProfiledCodec*>(codec);
+    if (profiled != nullptr && profiled->wants_profile()) wanting.push_back(profiled);
+  }
+  if (wanting.empty()) return;
+  const actors::ModelDescription& model = wiring_->model();
+  codec::ProfileBuilder builder(shape_.layout, model.layers);
+  each_chunk([&](const actors::ChunkView& chunk) {
+    if (chunk.token_count == shape_.layout.tokens) builder.add_chunk(chunk, kProfileTokensEvery);
+  });
+  const std::vector<float> energy(std::size_t{model.heads} * model.head_dim, 1.0F);
+  for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+    builder.add_queries(layer, energy, 1, 1.0F, shape_.ropes[layer]);
+  }
+  Result<codec::KvProfile> built = builder.build(model.identity);
+  if (!built) return;  // no whole chunk in some layer
+  const auto profile = std::make_shared<const codec::KvProfile>(std::move(*built));
+  for (const codec::ProfiledCodec* const codec : wanting) codec->adopt(profile);
 }
 
 void TtftEngine::compute(std::vector<Token> tokens) {
@@ -254,7 +283,7 @@ FirstTokenRun TtftEngine::first_token(std::uint32_t prompt_tokens) {
   run.system_cpu_ms = system_cpu_ms() - system;
   check(result.error);
   run.answer = std::move(result.answer);
-  add_device_times(timeline_.snapshot(), run);
+  add_device_times(timeline_.snapshot(), config_.storage.depth, run);
   roll_back();
   return run;
 }

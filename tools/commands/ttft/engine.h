@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/ttft/missing.h"
@@ -22,7 +23,9 @@ struct FirstTokenRun {
   double cpu_ms = 0;         // of all threads
   double system_cpu_ms = 0;  // of that, in the kernel
   double compute_ms = 0;     // the device was busy
-  // The device stood still for a unit while no stage was busy with any.
+  // What it did, in its order: two stages of every layer, and the head.
+  std::vector<std::pair<actors::Nanoseconds, actors::Nanoseconds>> stages;
+  // The device stood still for a unit although the stage that had it was not at work (idle.h).
   double idle_ms = 0;
 };
 
@@ -37,10 +40,13 @@ class TtftEngine {
   [[nodiscard]] const Config& config() const noexcept { return config_; }
   [[nodiscard]] engine::Wiring& wiring() noexcept { return *wiring_; }
   [[nodiscard]] const actors::KvShape& shape() const noexcept { return shape_; }
+  // What evictions are planned with.
+  [[nodiscard]] engine::RestoreProfile plan_profile();
   [[nodiscard]] bool device_on_cores() const noexcept { return wiring_->device().cpu; }
 
   // The context: `tokens` positions, drawn like a real model's or computed from these tokens.
-  // Everything is resident afterwards.
+  // Everything is resident afterwards. Codecs that want a profile have one of what was drawn,
+  // unless the model's own is kept.
   void plant(std::uint32_t tokens);
   void compute(std::vector<Token> tokens);
   // Calls for every chunk of the context, while nothing moves.
@@ -66,6 +72,7 @@ class TtftEngine {
   void open_context(std::uint32_t tokens);
   [[nodiscard]] engine::GenerateResult generate(engine::GenerateRequest request);
   void roll_back();
+  void give_codec_profile();
 
   Config config_;
   actors::Timeline timeline_;

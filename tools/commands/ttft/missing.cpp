@@ -36,7 +36,8 @@ Missing missing_of(const engine::EngineState& state, std::uint32_t context) {
     } else if (const auto* memory = std::get_if<actors::MemoryOrigin>(&*origin)) {
       missing.decodes.push_back({unit, memory->encoded, 0, memory->token_count});
     } else if (const auto* encoded = std::get_if<actors::EncodedFileOrigin>(&*origin)) {
-      missing.decodes.push_back({unit, {}, missing.reads.size(), encoded->token_count});
+      missing.decodes.push_back(
+          {unit, {}, missing.reads.size(), encoded->token_count, encoded->tier});
       missing.reads.push_back({encoded->range, encoded->checksum, encoded->range.bytes});
     }
   });

@@ -21,6 +21,7 @@ struct Missing {
     std::span<const std::byte> encoded;  // in the in-memory swap; empty: what reads[read] brings
     std::size_t read = 0;
     std::uint32_t token_count = 0;
+    actors::CodecTier tier = actors::CodecTier::kMemory;
   };
   std::vector<Read> reads;  // in the order of a forward pass
   std::vector<Decode> decodes;
