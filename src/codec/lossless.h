@@ -2,7 +2,7 @@
 // were separated (signs and exponents repeat, fractions do not). K and V are one stream each.
 //
 // Payload: u32 bytes of K's stream, u32 bytes of V's, the streams. A stream as long as its values
-// is those values, uncompressed.
+// is those values, uncompressed. Separated bytes are two zstd frames, one after the other.
 //
 // Stateless and thread-safe; the libraries work in scratch and allocate nothing.
 #pragma once
