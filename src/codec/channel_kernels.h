@@ -75,10 +75,14 @@ struct ChannelKernels {
   void (*dequantise_values)(const ValueBlock& block, const float* scales,
                             const std::int16_t* symbols, std::uint32_t rows, std::byte* values,
                             std::size_t stride, bool streaming);
-  // Whether one row decodes to itself at this scale.
-  bool (*reproduces)(const ValueBlock& block, float scale, float inverse, const std::byte* row);
+  // The first of `count` scales at which one row decodes to itself; `count` where there is none.
+  std::uint32_t (*find_scale)(const ValueBlock& block, const float* scales, const float* inverses,
+                              std::uint32_t count, const std::byte* row);
   // sums[row] += Σ v², in a fixed order.
   void (*add_energy)(const std::byte* values, std::size_t stride, std::uint32_t rows, float* sums);
+  // The same of what symbols decode to.
+  void (*add_decoded_energy)(const ValueBlock& block, const float* scales,
+                             const std::int16_t* symbols, std::uint32_t rows, float* sums);
   // A tile's angles: (base + offset) per pair and lane; offsets' rows are `stride` doubles apart.
   void (*turn)(const double* base_cosines, const double* base_sines, const double* offset_cosines,
                const double* offset_sines, std::size_t stride, std::uint32_t pairs, float* cosines,

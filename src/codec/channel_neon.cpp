@@ -10,6 +10,7 @@ namespace {
 
 struct Simd {
   static constexpr std::uint32_t kWidth = 4;
+  static constexpr std::size_t kDoublesBytes = 16;  // of a register
   using Float = float32x4_t;
   using Int = int32x4_t;
   struct Flags {
@@ -53,6 +54,10 @@ struct Simd {
     const std::uint32_t places[4] = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(flags.bits, vld1q_u32(places)));
   }
+  static constexpr std::uint32_t kFold = 1;
+  using Partial = float;
+  static Partial partial(const Float* vectors) { return sum32(vectors); }
+  static void add_folded(const Partial* partials, float* sums) { sums[0] += partials[0]; }
   static float sum32(const Float* v) {
     const Float four =
         add(add(add(v[0], v[4]), add(v[2], v[6])), add(add(v[1], v[5]), add(v[3], v[7])));
@@ -72,8 +77,9 @@ const ChannelKernels kChannelNeon{"neon",
                                   dequantise_keys,
                                   quantise_values,
                                   dequantise_values,
-                                  reproduces,
+                                  find_scale,
                                   add_energy,
+                                  add_decoded_energy,
                                   turn,
                                   fence};
 

@@ -88,13 +88,12 @@ QuantiserWork::QuantiserWork(Arena& arena, const ChunkLayout& layout) {
   v_symbols = arena.take<std::int16_t>(whole.value_rows() * lanes);
   const std::uint64_t rows = std::max(layout.head_dim, layout.tokens);
   staging = arena.take<std::byte>(rows * kRowBytes);
-  decoded = arena.take<std::byte>(rows * kRowBytes);
   const std::uint64_t pairs = layout.head_dim / 2;
   base_cosines = arena.take<double>(pairs);
   base_sines = arena.take<double>(pairs);
   cosines = arena.take<float>(pairs * lanes);
   sines = arena.take<float>(pairs * lanes);
-  for (auto* per_token : {&scales, &inverses, &sums, &sums_again}) {
+  for (auto* per_token : {&scales, &inverses, &sums}) {
     *per_token = arena.take<float>(layout.tokens);
   }
   exponents = arena.take<std::int8_t>(layout.tokens);
@@ -237,11 +236,14 @@ bool ChannelQuantiser::reproduces_keys(const std::byte* chunk, const ChannelPlan
   return true;
 }
 
-void ChannelQuantiser::quantise(const std::byte* chunk, const ChannelPlan& plan) {
+void ChannelQuantiser::quantise(const std::byte* chunk, const ChannelPlan& plan, Scales when) {
   quantise_keys(chunk, plan);
   choose_scales(chunk, plan);
   quantise_values(chunk, plan);
-  check_scales();
+  if (when == Scales::kChecked || !sure(plan)) {
+    add_decoded_energies(plan);
+    check_scales();
+  }
   clear_raw();
 }
 
@@ -269,6 +271,8 @@ bool ChannelQuantiser::reproduces_token(const std::byte* chunk, const ChannelPla
                                         std::uint32_t token, int exponent) {
   const ChunkLayout& layout = geometry_.layout;
   const std::byte* const values = chunk + 2 * layout.values_per_half();
+  const float scale = scale_of(exponent);
+  const float inverse = inverse_scale_of(exponent);
   for (std::uint32_t head = 0; head < layout.kv_heads; ++head) {
     for (std::uint32_t block = 0; block < geometry_.blocks; ++block) {
       const std::uint32_t wide = geometry_.block_width(block);
@@ -279,11 +283,26 @@ bool ChannelQuantiser::reproduces_token(const std::byte* chunk, const ChannelPla
         std::memcpy(padded.data(), row, std::size_t{2} * wide);
         row = padded.data();
       }
-      if (!kernels_.reproduces(value_block(plan, head, block), scale_of(exponent),
-                               inverse_scale_of(exponent), row)) {
-        return false;
-      }
+      const ValueBlock of_plan = value_block(plan, head, block);
+      if (kernels_.find_scale(of_plan, &scale, &inverse, 1, row) != 0) return false;
     }
+  }
+  return true;
+}
+
+// The same of what a token's symbols decode to at its own scale.
+bool ChannelQuantiser::reproduces_decoded(const ChannelPlan& plan, std::uint32_t token,
+                                          int exponent) {
+  const float scale = scale_of(exponent);
+  const float inverse = inverse_scale_of(exponent);
+  const std::int16_t* symbols = work_.v_symbols.data() + std::size_t{token} * kRowValues;
+  for (std::uint32_t i = 0; i < geometry_.layout.kv_heads * geometry_.blocks; ++i) {
+    std::array<std::byte, kRowBytes> row{};
+    const ValueBlock of_plan = value_block(plan, i / geometry_.blocks, i % geometry_.blocks);
+    kernels_.dequantise_values(of_plan, &work_.scales[token], symbols, 1, row.data(), kRowBytes,
+                               false);
+    if (kernels_.find_scale(of_plan, &scale, &inverse, 1, row.data()) != 0) return false;
+    symbols += std::size_t{geometry_.token_count} * kRowValues;
   }
   return true;
 }
@@ -299,23 +318,52 @@ void ChannelQuantiser::add_energies(const std::byte* chunk) {
   }
 }
 
+void ChannelQuantiser::add_decoded_energies(const ChannelPlan& plan) {
+  const std::uint32_t tokens = geometry_.token_count;
+  std::fill_n(work_.sums.begin(), tokens, 0.0F);
+  const std::int16_t* symbols = work_.v_symbols.data();
+  for (std::uint32_t i = 0; i < geometry_.layout.kv_heads * geometry_.blocks; ++i) {
+    kernels_.add_decoded_energy(value_block(plan, i / geometry_.blocks, i % geometry_.blocks),
+                                work_.scales.data(), symbols, tokens, work_.sums.data());
+    symbols += std::size_t{tokens} * kRowValues;
+  }
+}
+
 // The rms of decoded values is not the one their scale was made of; but there is a scale nearby
 // that gives them back, and none that gives back other values.
-void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& plan) {
-  const std::uint32_t tokens = geometry_.token_count;
-  add_energies(chunk);
-  for (std::uint32_t token = 0; token < tokens; ++token) {
-    const int first = exponent_of(work_.sums[token], geometry_.width);
-    int chosen = first;
-    if (first != kZeroScale && work_.v_raw[token] == 0) {
-      for (int i = 0; i <= 2 * kScaleReach; ++i) {
-        const int exponent = candidate(first, i);
-        if (!reproduces_token(chunk, plan, token, exponent)) continue;
-        chosen = exponent;
-        break;
-      }
+int ChannelQuantiser::find_scale(const std::byte* chunk, const ChannelPlan& plan,
+                                 std::uint32_t token, int first) {
+  constexpr std::uint32_t kCandidates = 2 * kScaleReach + 1;
+  std::array<float, kCandidates> scales{};
+  std::array<float, kCandidates> inverses{};
+  for (std::uint32_t i = 0; i < kCandidates; ++i) {
+    scales[i] = scale_of(candidate(first, static_cast<int>(i)));
+    inverses[i] = inverse_scale_of(candidate(first, static_cast<int>(i)));
+  }
+  // Nearly all candidates fail at the first row, where that is a whole one.
+  const bool whole = geometry_.block_width(0) == kRowValues;
+  const ChunkLayout& layout = geometry_.layout;
+  const std::byte* const row = chunk + 2 * (layout.values_per_half() + v_index(layout, token, 0));
+  const ValueBlock block = value_block(plan, 0, 0);
+  for (std::uint32_t i = 0; i < kCandidates; ++i) {
+    if (whole) {
+      i += kernels_.find_scale(block, scales.data() + i, inverses.data() + i, kCandidates - i, row);
+      if (i == kCandidates) break;
     }
-    work_.exponents[token] = static_cast<std::int8_t>(chosen);
+    const int exponent = candidate(first, static_cast<int>(i));
+    if (reproduces_token(chunk, plan, token, exponent)) return exponent;
+  }
+  return first;
+}
+
+void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& plan) {
+  add_energies(chunk);
+  for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
+    int exponent = exponent_of(work_.sums[token], geometry_.width);
+    if (exponent != kZeroScale && work_.v_raw[token] == 0) {
+      exponent = find_scale(chunk, plan, token, exponent);
+    }
+    work_.exponents[token] = static_cast<std::int8_t>(exponent);
   }
   make_scales();
 }
@@ -332,8 +380,8 @@ bool ChannelQuantiser::sure(const ChannelPlan& plan) const {
 
 // A decoded token gives back its symbols at its own scale, so what is left is whether that is the
 // first to be tried of those that give the token back.
-bool ChannelQuantiser::finds_scales(const std::byte* decoded, const ChannelPlan& plan) {
-  add_energies(decoded);
+bool ChannelQuantiser::finds_scales(const ChannelPlan& plan) {
+  add_decoded_energies(plan);
   for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
     if (work_.v_raw[token] != 0) continue;
     const int used = work_.exponents[token];  // NOLINT(bugprone-signed-char-misuse): a number
@@ -342,7 +390,7 @@ bool ChannelQuantiser::finds_scales(const std::byte* decoded, const ChannelPlan&
       return false;
     }
     for (int i = 0; candidate(first, i) != used; ++i) {
-      if (reproduces_token(decoded, plan, token, candidate(first, i))) return false;
+      if (reproduces_decoded(plan, token, candidate(first, i))) return false;
     }
   }
   return true;
@@ -358,16 +406,12 @@ void ChannelQuantiser::make_scales() {
 void ChannelQuantiser::quantise_values(const std::byte* chunk, const ChannelPlan& plan) {
   const std::uint32_t tokens = geometry_.token_count;
   std::int16_t* symbols = work_.v_symbols.data();
-  std::fill_n(work_.sums_again.begin(), tokens, 0.0F);
   for (std::uint32_t head = 0; head < geometry_.layout.kv_heads; ++head) {
     for (std::uint32_t block = 0; block < geometry_.blocks; ++block) {
       const Rows rows = value_rows(chunk, head, block);
       const ValueBlock of_plan = value_block(plan, head, block);
       kernels_.quantise_values(of_plan, work_.scales.data(), work_.inverses.data(), rows.data,
                                rows.stride, tokens, symbols, work_.v_raw.data());
-      kernels_.dequantise_values(of_plan, work_.scales.data(), symbols, tokens,
-                                 work_.decoded.data(), kRowBytes, false);
-      kernels_.add_energy(work_.decoded.data(), kRowBytes, tokens, work_.sums_again.data());
       symbols += std::size_t{tokens} * kRowValues;
     }
   }
@@ -377,7 +421,7 @@ void ChannelQuantiser::quantise_values(const std::byte* chunk, const ChannelPlan
 void ChannelQuantiser::check_scales() {
   for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
     const int used = work_.exponents[token];  // NOLINT(bugprone-signed-char-misuse): a number
-    const int again = exponent_of(work_.sums_again[token], geometry_.width);
+    const int again = exponent_of(work_.sums[token], geometry_.width);
     const bool found = used == kZeroScale || again == kZeroScale
                            ? used == again
                            : std::abs(used - again) <= kScaleReach;

@@ -11,6 +11,7 @@ namespace {
 
 struct Simd {
   static constexpr std::uint32_t kWidth = 1;
+  static constexpr std::size_t kDoublesBytes = 16;  // of a register
   using Float = float;
   using Int = std::int32_t;
   using Flags = std::uint32_t;
@@ -46,6 +47,10 @@ struct Simd {
     flags |= static_cast<Flags>(!(a <= limit));
   }
   static std::uint32_t bits(const Flags& flags) { return flags; }
+  static constexpr std::uint32_t kFold = 1;
+  using Partial = float;
+  static Partial partial(const Float* vectors) { return sum32(vectors); }
+  static void add_folded(const Partial* partials, float* sums) { sums[0] += partials[0]; }
   static float sum32(const Float* vectors) {
     float sums[kRowValues];
     std::memcpy(sums, vectors, sizeof sums);
@@ -67,8 +72,9 @@ const ChannelKernels kChannelScalar{"scalar",
                                     dequantise_keys,
                                     quantise_values,
                                     dequantise_values,
-                                    reproduces,
+                                    find_scale,
                                     add_energy,
+                                    add_decoded_energy,
                                     turn,
                                     fence};
 

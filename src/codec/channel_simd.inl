@@ -5,7 +5,8 @@
 //   Flags, flag_outside(flags, scaled, code, most) (not within ±most, NaN), flag_change(flags, a,
 //   b) (codes), flag_difference(flags, a, b) (values), flag_beyond(flags, a, limit) (not at most
 //   limit), bits(flags) → one bit per lane; sum32(Float* vectors) → float: folds 32 lanes 16, 8, 4,
-//   2, 1 apart.
+//   2, 1 apart; kFold, Partial, partial(vectors), add_folded(partials, sums): the same for kFold rows
+//   at once; kDoublesBytes.
 // Included inside namespace mzcache::codec { namespace { … } }.
 
 constexpr std::uint32_t kVectors = kRowValues / Simd::kWidth;
@@ -317,40 +318,79 @@ inline void dequantise_values(const ValueBlock& block, const float* scales,
   }
 }
 
-inline bool reproduces(const ValueBlock& block, float scale, float inverse, const std::byte* row) {
+inline std::uint32_t find_scale(const ValueBlock& block, const float* scales, const float* inverses,
+                                std::uint32_t count, const std::byte* row) {
   const Simd::Float step = Simd::set1(block.step);
-  for (std::uint32_t v = 0; v < kVectors; ++v) {
-    const Simd::Float mean = Simd::load_floats(block.mean + v * Simd::kWidth);
-    const Simd::Float value = Simd::load(row + v * kVectorBytes);
-    const Simd::Int code = Simd::round(Simd::mul(
-        Simd::sub(Simd::mul(value, Simd::set1(inverse)), mean), Simd::set1(block.inverse)));
-    const Simd::Float decoded =
-        Simd::through_half(decoded_value(mean, step, code, Simd::set1(scale)));
-    Simd::Flags flags{};
-    Simd::flag_difference(flags, value, decoded);
-    if (Simd::bits(flags) != 0) return false;
+  const Simd::Float per_step = Simd::set1(block.inverse);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Simd::Float scale = Simd::set1(scales[i]);
+    const Simd::Float inverse = Simd::set1(inverses[i]);
+    bool same = true;
+    for (std::uint32_t v = 0; v < kVectors && same; ++v) {
+      const Simd::Float mean = Simd::load_floats(block.mean + v * Simd::kWidth);
+      const Simd::Float value = Simd::load(row + v * kVectorBytes);
+      const Simd::Int code =
+          Simd::round(Simd::mul(Simd::sub(Simd::mul(value, inverse), mean), per_step));
+      const Simd::Float decoded = Simd::through_half(decoded_value(mean, step, code, scale));
+      Simd::Flags flags{};
+      Simd::flag_difference(flags, value, decoded);
+      same = Simd::bits(flags) == 0;
+    }
+    if (same) return i;
   }
-  return true;
+  return count;
+}
+
+// sums[row] += the sum of kVectors vectors that `squares` gives for each row.
+template <class Squares>
+inline void add_sums(std::uint32_t rows, float* sums, const Squares& squares) {
+  std::uint32_t row = 0;
+  Simd::Float vectors[kVectors];
+  for (; row + Simd::kFold <= rows; row += Simd::kFold) {
+    Simd::Partial partials[Simd::kFold];
+    for (std::uint32_t i = 0; i < Simd::kFold; ++i) {
+      squares(row + i, vectors);
+      partials[i] = Simd::partial(vectors);
+    }
+    Simd::add_folded(partials, sums + row);
+  }
+  for (; row < rows; ++row) {
+    squares(row, vectors);
+    sums[row] += Simd::sum32(vectors);
+  }
 }
 
 inline void add_energy(const std::byte* values, std::size_t stride, std::uint32_t rows,
                        float* sums) {
-  for (std::uint32_t row = 0; row < rows; ++row) {
-    Simd::Float squares[kVectors];
+  add_sums(rows, sums, [=](std::uint32_t row, Simd::Float* squares) __attribute__((always_inline)) {
     for (std::uint32_t v = 0; v < kVectors; ++v) {
-      const Simd::Float value = Simd::load(values + v * kVectorBytes);
+      const Simd::Float value = Simd::load(values + row * stride + v * kVectorBytes);
       squares[v] = Simd::mul(value, value);
     }
-    sums[row] += Simd::sum32(squares);
-    values += stride;
-  }
+  });
+}
+
+inline void add_decoded_energy(const ValueBlock& block, const float* scales,
+                               const std::int16_t* symbols, std::uint32_t rows, float* sums) {
+  const Simd::Float step = Simd::set1(block.step);
+  const float* const means = block.mean;
+  add_sums(rows, sums, [=](std::uint32_t row, Simd::Float* squares) __attribute__((always_inline)) {
+    const Simd::Float scale = Simd::set1(scales[row]);
+    for (std::uint32_t v = 0; v < kVectors; ++v) {
+      const Simd::Int code =
+          Simd::symbols_load(symbols + std::size_t{row} * kRowValues + v * Simd::kWidth);
+      const Simd::Float mean = Simd::load_floats(means + v * Simd::kWidth);
+      const Simd::Float value = Simd::through_half(decoded_value(mean, step, code, scale));
+      squares[v] = Simd::mul(value, value);
+    }
+  });
 }
 
 inline void turn(const double* base_cosines, const double* base_sines, const double* offset_cosines,
                  const double* offset_sines, std::size_t stride, std::uint32_t pairs,
                  float* cosines, float* sines) {
-  using Doubles = double __attribute__((vector_size(64)));
-  using Floats = float __attribute__((vector_size(32)));
+  using Doubles = double __attribute__((vector_size(Simd::kDoublesBytes)));
+  using Floats = float __attribute__((vector_size(Simd::kDoublesBytes / 2)));
   constexpr std::size_t kStep = sizeof(Doubles) / sizeof(double);
   for (std::uint32_t pair = 0; pair < pairs; ++pair) {
     const double base_cosine = base_cosines[pair];
