@@ -86,11 +86,10 @@ inline std::byte* pack_block(std::int16_t* low, std::int16_t* high, std::byte* o
                                               _mm256_sub_epi16(values[2 * half + 1], base));
     block.offsets[half] = _mm256_permute4x64_epi64(bytes, 0xD8);
   }
-  if (clamp(block, range, largest)) {
-    const __m256i moved = _mm256_set1_epi16(range.least);
-    store_bytes(block.offsets[0], moved, low);
-    store_bytes(block.offsets[1], moved, high);
-  }
+  clamp(block, range, largest);
+  const __m256i moved = _mm256_set1_epi16(range.least);
+  store_bytes(block.offsets[0], moved, low);
+  store_bytes(block.offsets[1], moved, high);
   out = write_range(out, range);
   // Most blocks have three or four: all are written, and written over where there are fewer.
   for (unsigned plane = 0; plane < 4; ++plane) pack_plane(block, plane, out);
@@ -130,20 +129,24 @@ inline void add_high_planes(const std::byte* planes, unsigned width, std::size_t
 
 inline void unpack(const std::byte* planes, const PlaneRange& range, std::int16_t* low,
                    std::int16_t* high) {
-  const __m256i least = _mm256_set1_epi16(range.least);
+  __m256i first = bits_at(planes, 3, 0);
+  __m256i second = bits_at(planes, 3, 1);
+  for (unsigned plane = 0; plane < 3; ++plane) {
+    first = _mm256_or_si256(first, bits_at(planes, plane, 0));
+    second = _mm256_or_si256(second, bits_at(planes, plane, 1));
+  }
+  for (unsigned plane = 4; plane < range.width && plane < 8; ++plane) {
+    first = _mm256_or_si256(first, bits_at(planes, plane, 0));
+    second = _mm256_or_si256(second, bits_at(planes, plane, 1));
+  }
   // What was read beyond the block's planes goes.
   const __m256i mask = _mm256_set1_epi8(static_cast<char>((1U << range.width) - 1));
-  for (std::size_t half = 0; half < 2; ++half) {
-    std::int16_t* const to = half == 0 ? low : high;
-    __m256i offsets = bits_at(planes, 3, half);
-    for (unsigned plane = 0; plane < 3; ++plane) {
-      offsets = _mm256_or_si256(offsets, bits_at(planes, plane, half));
-    }
-    for (unsigned plane = 4; plane < range.width && plane < 8; ++plane) {
-      offsets = _mm256_or_si256(offsets, bits_at(planes, plane, half));
-    }
-    store_bytes(_mm256_and_si256(offsets, mask), least, to);
-    if (range.width > 8) add_high_planes(planes, range.width, half, to);
+  const __m256i least = _mm256_set1_epi16(range.least);
+  store_bytes(_mm256_and_si256(first, mask), least, low);
+  store_bytes(_mm256_and_si256(second, mask), least, high);
+  if (range.width > 8) {
+    add_high_planes(planes, range.width, 0, low);
+    add_high_planes(planes, range.width, 1, high);
   }
 }
 

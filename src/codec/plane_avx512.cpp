@@ -72,7 +72,8 @@ inline std::byte* pack_block(std::int16_t* low, std::int16_t* high, std::byte* o
       _mm512_packus_epi16(_mm512_sub_epi16(first, base), _mm512_sub_epi16(second, base));
   const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   ByteBlock block{_mm512_permutexvar_epi64(order, bytes), range.least};
-  if (clamp(block, range, largest)) store_bytes(block.offsets, range.least, low, high);
+  clamp(block, range, largest);
+  store_bytes(block.offsets, range.least, low, high);
   out = write_range(out, range);
   // Most blocks have three or four: all are written, and written over where there are fewer.
   for (unsigned plane = 0; plane < 4; ++plane) pack_plane(block.offsets, plane, out);

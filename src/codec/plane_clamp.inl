@@ -14,43 +14,36 @@ struct EndCounts {
   int most = 0;
 };
 
-// By how much both ends move inwards, and what that costs.
-struct Trim {
-  int least_by = 0;
-  int most_by = 0;
-  int cost = 0;
-};
+// A way to narrow a range, as one number so that the least is the cheapest: what it costs, by how
+// much the least symbol moves, by how much the most. Ends give way at the most first.
+inline int trim(int cost, int least_by, int most_by) {
+  return cost << 4 | least_by << 2 | most_by;
+}
+inline int lesser(int a, int b) { return a < b ? a : b; }
 
-// The cheapest way of a range that is one or two symbols too wide; the most gives way first.
-inline Trim best_trim(int excess, const EndCounts& counts) {
-  if (excess == 1) {
-    return counts.least < counts.most ? Trim{1, 0, counts.least} : Trim{0, 1, counts.most};
-  }
-  Trim best{0, 2, 4 * counts.most + counts.before_most};
-  const int both = counts.least + counts.most;
-  if (both < best.cost) best = {1, 1, both};
-  const int least = 4 * counts.least + counts.after_least;
-  if (least < best.cost) best = {2, 0, least};
-  return best;
+// The cheapest way for a range that is one or two symbols too wide.
+inline int best_trim(int excess, const EndCounts& counts) {
+  const int one = lesser(trim(counts.most, 0, 1), trim(counts.least, 1, 0));
+  const int two = lesser(lesser(trim(4 * counts.most + counts.before_most, 0, 2),
+                                trim(counts.least + counts.most, 1, 1)),
+                         trim(4 * counts.least + counts.after_least, 2, 0));
+  return excess == 1 ? one : two;
 }
 
-// True where a symbol moved.
 template <class Block>
-inline bool clamp(Block& block, PlaneRange& range, int most) {
+inline void clamp(Block& block, PlaneRange& range, int most) {
   int least = range.least;
-  bool moved = false;
   for (;;) {
-    range = {static_cast<std::int16_t>(least), bits_of(most - least)};
-    if (range.width == 0) return moved;
-    const int excess = most - least + 1 - (1 << (range.width - 1));
+    const unsigned width = bits_of(most - least);
     // A step from one end and two from the other cost 5 at least.
-    if (excess > 2) return moved;
-    const Trim trim = best_trim(excess, block.counts(least, most));
-    if (trim.cost > kClampCostMax) return moved;
-    least += trim.least_by;
-    most -= trim.most_by;
+    const int excess = most - least + 1 - (1 << width >> 1);
+    range = {static_cast<std::int16_t>(least), width};
+    if (width == 0 || excess > 2) return;
+    const int way = best_trim(excess, block.counts(least, most));
+    if (way >= trim(kClampCostMax + 1, 0, 0)) return;
+    least += way >> 2 & 3;
+    most -= way & 3;
     block.limit(least, most);
-    moved = true;
   }
 }
 

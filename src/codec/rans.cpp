@@ -112,20 +112,6 @@ bool encode(RansEncoder& encoder, const RansTables& tables, const std::uint8_t* 
   return true;
 }
 
-// Without branches: which lanes want a word is as good as random.
-inline const std::byte* refill(std::uint32_t* states, const std::byte* words) {
-  for (std::uint32_t lane = 0; lane < kRansLanes; ++lane) {
-    const std::uint32_t state = states[lane];
-    const std::uint64_t low = (std::uint64_t{state} - kRansLow) >> 63;  // 1 below kRansLow
-    std::uint16_t word = 0;
-    std::memcpy(&word, words, sizeof word);
-    const std::uint32_t refilled = state << 16 | word;
-    states[lane] = state ^ ((state ^ refilled) & (0U - static_cast<std::uint32_t>(low)));
-    words += 2 * low;
-  }
-  return words;
-}
-
 template <bool kPerLane>
 bool decode_as(RansDecoder& decoder, const RansTables& tables, const std::uint8_t* classes,
                std::uint32_t rows, std::int16_t* symbols) {
@@ -142,10 +128,16 @@ bool decode_as(RansDecoder& decoder, const RansTables& tables, const std::uint8_
     for (std::uint32_t lane = 0; lane < kRansLanes; ++lane) {
       const std::uint32_t state = states[lane];
       const std::uint32_t slot = (kPerLane ? slots[lane] : slots_of_row)[state % kRansTotal];
-      states[lane] = (slot & 0xFFFU) * (state >> kRansBits) + (slot >> 12 & 0xFFFU);
+      const std::uint32_t next = (slot & 0xFFFU) * (state >> kRansBits) + (slot >> 12 & 0xFFFU);
       symbols[lane] = static_cast<std::int16_t>(static_cast<std::int32_t>(slot) >> 24);
+      // Without a branch: whether a lane wants a word is as good as random.
+      std::uint16_t word = 0;
+      std::memcpy(&word, words, sizeof word);
+      const std::uint32_t low = static_cast<std::uint32_t>((next - std::uint64_t{kRansLow}) >> 63);
+      const std::uint32_t shift = low << 4;
+      states[lane] = next << shift | (word & (0U - low));
+      words += 2 * low;
     }
-    words = refill(states, words);
     for (std::uint32_t lane = 0; lane < kRansLanes; ++lane) {
       least = std::min(least, symbols[lane]);
     }
