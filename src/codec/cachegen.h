@@ -21,7 +21,7 @@ namespace mzcache::codec {
 class CacheGenCodec final : public FramedCodec {
  public:
   explicit CacheGenCodec(const SimdVariant& simd = codec::simd())
-      : FramedCodec("cachegen", CodecId::kCacheGen, 1), simd_(simd) {}
+      : FramedCodec("cachegen", CodecId::kCacheGen, 2), simd_(simd) {}
 
   [[nodiscard]] bool lossless() const noexcept override { return false; }
   [[nodiscard]] std::uint64_t typical_bytes(const actors::ChunkLayout& layout,

@@ -8,8 +8,11 @@
 namespace mzcache::codec {
 namespace {
 
+#include "codec/channel_fold.inl"
+
 struct Simd {
   static constexpr std::uint32_t kWidth = 8;
+  static constexpr std::size_t kDoublesBytes = 32;  // of a register
   using Float = __m256;
   using Int = __m256i;
   struct Flags {
@@ -43,9 +46,9 @@ struct Simd {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), words);
   }
   // Inf and NaN convert to INT_MIN, which is outside.
-  static void flag_outside(Flags& flags, Float, Int code) {
-    const Int high = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(kSymbolMax));
-    const Int low = _mm256_cmpgt_epi32(_mm256_set1_epi32(-kSymbolMax), code);
+  static void flag_outside(Flags& flags, Float, Int code, int most) {
+    const Int high = _mm256_cmpgt_epi32(code, _mm256_set1_epi32(most));
+    const Int low = _mm256_cmpgt_epi32(_mm256_set1_epi32(-most), code);
     flags.bits = _mm256_or_si256(flags.bits, _mm256_or_si256(high, low));
   }
   static void flag_change(Flags& flags, Int a, Int b) {
@@ -55,11 +58,21 @@ struct Simd {
   static void flag_difference(Flags& flags, Float a, Float b) {
     flags.bits = _mm256_or_si256(flags.bits, _mm256_castps_si256(_mm256_cmp_ps(a, b, _CMP_NEQ_UQ)));
   }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags.bits =
+        _mm256_or_si256(flags.bits, _mm256_castps_si256(_mm256_cmp_ps(a, limit, _CMP_NLE_UQ)));
+  }
   static std::uint32_t bits(const Flags& flags) {
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(flags.bits)));
   }
+  static constexpr std::uint32_t kFold = 8;
+  using Partial = __m256;
+  static Partial partial(const Float* vectors) {
+    return add(add(vectors[0], vectors[2]), add(vectors[1], vectors[3]));
+  }
+  static void add_folded(const Partial* partials, float* sums) { add_folded8(partials, sums); }
   static float sum32(const Float* vectors) {
-    const Float eight = add(add(vectors[0], vectors[2]), add(vectors[1], vectors[3]));
+    const __m256 eight = partial(vectors);
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     four = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
@@ -77,8 +90,9 @@ const ChannelKernels kChannelAvx2{"avx2",
                                   dequantise_keys,
                                   quantise_values,
                                   dequantise_values,
-                                  reproduces,
+                                  find_scale,
                                   add_energy,
+                                  add_decoded_energy,
                                   turn,
                                   fence};
 

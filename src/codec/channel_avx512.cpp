@@ -8,8 +8,11 @@
 namespace mzcache::codec {
 namespace {
 
+#include "codec/channel_fold.inl"
+
 struct Simd {
   static constexpr std::uint32_t kWidth = 16;
+  static constexpr std::size_t kDoublesBytes = 64;  // of a register
   using Float = __m512;
   using Int = __m512i;
   struct Flags {
@@ -41,9 +44,9 @@ struct Simd {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtsepi32_epi16(code));
   }
   // Inf and NaN convert to INT_MIN, which is outside.
-  static void flag_outside(Flags& flags, Float, Int code) {
-    flags.bits |= _mm512_cmpgt_epi32_mask(code, _mm512_set1_epi32(kSymbolMax));
-    flags.bits |= _mm512_cmplt_epi32_mask(code, _mm512_set1_epi32(-kSymbolMax));
+  static void flag_outside(Flags& flags, Float, Int code, int most) {
+    flags.bits |= _mm512_cmpgt_epi32_mask(code, _mm512_set1_epi32(most));
+    flags.bits |= _mm512_cmplt_epi32_mask(code, _mm512_set1_epi32(-most));
   }
   static void flag_change(Flags& flags, Int a, Int b) {
     flags.bits |= _mm512_cmpneq_epi32_mask(a, b);
@@ -51,11 +54,19 @@ struct Simd {
   static void flag_difference(Flags& flags, Float a, Float b) {
     flags.bits |= _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
   }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags.bits |= _mm512_cmp_ps_mask(a, limit, _CMP_NLE_UQ);
+  }
   static std::uint32_t bits(const Flags& flags) { return flags.bits; }
-  static float sum32(const Float* vectors) {
+  static constexpr std::uint32_t kFold = 8;
+  using Partial = __m256;
+  static Partial partial(const Float* vectors) {
     const Float sixteen = add(vectors[0], vectors[1]);
-    const __m256 eight =
-        _mm256_add_ps(_mm512_castps512_ps256(sixteen), _mm512_extractf32x8_ps(sixteen, 1));
+    return _mm256_add_ps(_mm512_castps512_ps256(sixteen), _mm512_extractf32x8_ps(sixteen, 1));
+  }
+  static void add_folded(const Partial* partials, float* sums) { add_folded8(partials, sums); }
+  static float sum32(const Float* vectors) {
+    const __m256 eight = partial(vectors);
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     four = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
@@ -73,8 +84,9 @@ const ChannelKernels kChannelAvx512{"avx512",
                                     dequantise_keys,
                                     quantise_values,
                                     dequantise_values,
-                                    reproduces,
+                                    find_scale,
                                     add_energy,
+                                    add_decoded_energy,
                                     turn,
                                     fence};
 

@@ -10,6 +10,7 @@ namespace {
 
 struct Simd {
   static constexpr std::uint32_t kWidth = 4;
+  static constexpr std::size_t kDoublesBytes = 16;  // of a register
   using Float = float32x4_t;
   using Int = int32x4_t;
   struct Flags {
@@ -34,9 +35,9 @@ struct Simd {
   static Int symbols_load(const std::int16_t* from) { return vmovl_s16(vld1_s16(from)); }
   static void symbols_store(std::int16_t* to, Int code) { vst1_s16(to, vqmovn_s32(code)); }
   // NaN converts to 0 here, so it is looked for in the scaled value.
-  static void flag_outside(Flags& flags, Float scaled, Int code) {
-    const uint32x4_t high = vcgtq_s32(code, vdupq_n_s32(kSymbolMax));
-    const uint32x4_t low = vcltq_s32(code, vdupq_n_s32(-kSymbolMax));
+  static void flag_outside(Flags& flags, Float scaled, Int code, int most) {
+    const uint32x4_t high = vcgtq_s32(code, vdupq_n_s32(most));
+    const uint32x4_t low = vcltq_s32(code, vdupq_n_s32(-most));
     const uint32x4_t nan = vmvnq_u32(vceqq_f32(scaled, scaled));
     flags.bits = vorrq_u32(flags.bits, vorrq_u32(nan, vorrq_u32(high, low)));
   }
@@ -46,10 +47,17 @@ struct Simd {
   static void flag_difference(Flags& flags, Float a, Float b) {
     flags.bits = vorrq_u32(flags.bits, vmvnq_u32(vceqq_f32(a, b)));
   }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags.bits = vorrq_u32(flags.bits, vmvnq_u32(vcleq_f32(a, limit)));
+  }
   static std::uint32_t bits(const Flags& flags) {
     const std::uint32_t places[4] = {1, 2, 4, 8};
     return vaddvq_u32(vandq_u32(flags.bits, vld1q_u32(places)));
   }
+  static constexpr std::uint32_t kFold = 1;
+  using Partial = float;
+  static Partial partial(const Float* vectors) { return sum32(vectors); }
+  static void add_folded(const Partial* partials, float* sums) { sums[0] += partials[0]; }
   static float sum32(const Float* v) {
     const Float four =
         add(add(add(v[0], v[4]), add(v[2], v[6])), add(add(v[1], v[5]), add(v[3], v[7])));
@@ -69,8 +77,9 @@ const ChannelKernels kChannelNeon{"neon",
                                   dequantise_keys,
                                   quantise_values,
                                   dequantise_values,
-                                  reproduces,
+                                  find_scale,
                                   add_energy,
+                                  add_decoded_energy,
                                   turn,
                                   fence};
 

@@ -41,6 +41,21 @@ int exponent_of(float energy, std::uint32_t width) noexcept {
   return static_cast<int>(std::clamp(exponent, -double{kExponentMax}, double{kExponentMax}));
 }
 
+// The scales to be tried for a token whose rms has this exponent: 0, 1, -1, 2, -2 … from it.
+int candidate(int first, int i) noexcept {
+  return std::clamp(first + (i % 2 == 0 ? -i / 2 : (i + 1) / 2), -kExponentMax, kExponentMax);
+}
+
+// ValueBlock::sure. No value is more than √width times its token's rms; the scale is within
+// kScaleReach and a half of that.
+bool sure_values(std::uint32_t width, const ChannelPlan& plan) noexcept {
+  constexpr float kRmsPerScale = 1.48F;  // 2^(4.5/8)
+  constexpr std::uint32_t kWidthMax = 16384;
+  const float largest =
+      kRmsPerScale * std::sqrt(static_cast<float>(width)) + (kMovesMax + 1) * plan.v_step;
+  return width <= kWidthMax && largest <= 0.45F * plan.v_step * 2030.0F;
+}
+
 }  // namespace
 
 float scale_of(int exponent) noexcept {
@@ -73,13 +88,12 @@ QuantiserWork::QuantiserWork(Arena& arena, const ChunkLayout& layout) {
   v_symbols = arena.take<std::int16_t>(whole.value_rows() * lanes);
   const std::uint64_t rows = std::max(layout.head_dim, layout.tokens);
   staging = arena.take<std::byte>(rows * kRowBytes);
-  decoded = arena.take<std::byte>(rows * kRowBytes);
   const std::uint64_t pairs = layout.head_dim / 2;
   base_cosines = arena.take<double>(pairs);
   base_sines = arena.take<double>(pairs);
   cosines = arena.take<float>(pairs * lanes);
   sines = arena.take<float>(pairs * lanes);
-  for (auto* per_token : {&scales, &inverses, &sums, &sums_again}) {
+  for (auto* per_token : {&scales, &inverses, &sums}) {
     *per_token = arena.take<float>(layout.tokens);
   }
   exponents = arena.take<std::int8_t>(layout.tokens);
@@ -157,13 +171,15 @@ KeyTile ChannelQuantiser::key_tile(const ChannelPlan& plan, std::uint32_t head) 
   tile.inverse = plan.k_inverse + first;
   tile.cosines = work_.cosines.data();
   tile.sines = work_.sines.data();
+  tile.symbol_max = plan.symbol_max;
   return tile;
 }
 
 ValueBlock ChannelQuantiser::value_block(const ChannelPlan& plan, std::uint32_t head,
                                          std::uint32_t block) const {
   const std::size_t first = (std::size_t{head} * geometry_.blocks + block) * kRowValues;
-  return {plan.v_mean + first, plan.v_step, plan.v_inverse};
+  return {plan.v_mean + first, plan.v_step, plan.v_inverse, plan.symbol_max,
+          sure_values(geometry_.width, plan)};
 }
 
 void ChannelQuantiser::turn_to(std::uint32_t tile) {
@@ -208,8 +224,10 @@ bool ChannelQuantiser::reproduces_keys(const std::byte* chunk, const ChannelPlan
     }
     KeyFlags flags;
     for (std::uint32_t head = 0; head < geometry_.layout.kv_heads; ++head) {
-      const KeyFlags of_head = kernels_.quantise_keys(
-          key_tile(plan, head), key_rows(chunk, tile, head), work_.k_symbols.data());
+      KeyTile of_plan = key_tile(plan, head);
+      of_plan.compare = true;
+      const KeyFlags of_head =
+          kernels_.quantise_keys(of_plan, key_rows(chunk, tile, head), work_.k_symbols.data());
       flags.changed |= of_head.changed;
       flags.unstable |= of_head.unstable;
     }
@@ -218,23 +236,29 @@ bool ChannelQuantiser::reproduces_keys(const std::byte* chunk, const ChannelPlan
   return true;
 }
 
-void ChannelQuantiser::quantise(const std::byte* chunk, const ChannelPlan& plan) {
+void ChannelQuantiser::quantise(const std::byte* chunk, const ChannelPlan& plan, Scales when) {
   quantise_keys(chunk, plan);
   choose_scales(chunk, plan);
   quantise_values(chunk, plan);
-  check_scales();
+  if (when == Scales::kChecked || !sure(plan)) {
+    add_decoded_energies(plan);
+    check_scales();
+  }
   clear_raw();
 }
 
 void ChannelQuantiser::quantise_keys(const std::byte* chunk, const ChannelPlan& plan) {
   const ChunkLayout& layout = geometry_.layout;
   std::int16_t* symbols = work_.k_symbols.data();
+  sure_keys_ = true;
   for (std::uint32_t tile = 0; tile < geometry_.tiles; ++tile) {
     turn_to(tile);
     std::uint32_t unstable = 0;
     for (std::uint32_t head = 0; head < layout.kv_heads; ++head) {
-      unstable |= kernels_.quantise_keys(key_tile(plan, head), key_rows(chunk, tile, head), symbols)
-                      .unstable;
+      const KeyFlags flags =
+          kernels_.quantise_keys(key_tile(plan, head), key_rows(chunk, tile, head), symbols);
+      unstable |= flags.unstable;
+      sure_keys_ = sure_keys_ && flags.unsure == 0;
       symbols += std::size_t{layout.head_dim} * kRowValues;
     }
     for (std::uint32_t lane = 0; lane < lanes(tile); ++lane) {
@@ -247,6 +271,8 @@ bool ChannelQuantiser::reproduces_token(const std::byte* chunk, const ChannelPla
                                         std::uint32_t token, int exponent) {
   const ChunkLayout& layout = geometry_.layout;
   const std::byte* const values = chunk + 2 * layout.values_per_half();
+  const float scale = scale_of(exponent);
+  const float inverse = inverse_scale_of(exponent);
   for (std::uint32_t head = 0; head < layout.kv_heads; ++head) {
     for (std::uint32_t block = 0; block < geometry_.blocks; ++block) {
       const std::uint32_t wide = geometry_.block_width(block);
@@ -257,18 +283,31 @@ bool ChannelQuantiser::reproduces_token(const std::byte* chunk, const ChannelPla
         std::memcpy(padded.data(), row, std::size_t{2} * wide);
         row = padded.data();
       }
-      if (!kernels_.reproduces(value_block(plan, head, block), scale_of(exponent),
-                               inverse_scale_of(exponent), row)) {
-        return false;
-      }
+      const ValueBlock of_plan = value_block(plan, head, block);
+      if (kernels_.find_scale(of_plan, &scale, &inverse, 1, row) != 0) return false;
     }
   }
   return true;
 }
 
-// The rms of decoded values is not the one their scale was made of; but there is a scale nearby
-// that gives them back, and none that gives back other values.
-void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& plan) {
+// The same of what a token's symbols decode to at its own scale.
+bool ChannelQuantiser::reproduces_decoded(const ChannelPlan& plan, std::uint32_t token,
+                                          int exponent) {
+  const float scale = scale_of(exponent);
+  const float inverse = inverse_scale_of(exponent);
+  const std::int16_t* symbols = work_.v_symbols.data() + std::size_t{token} * kRowValues;
+  for (std::uint32_t i = 0; i < geometry_.layout.kv_heads * geometry_.blocks; ++i) {
+    std::array<std::byte, kRowBytes> row{};
+    const ValueBlock of_plan = value_block(plan, i / geometry_.blocks, i % geometry_.blocks);
+    kernels_.dequantise_values(of_plan, &work_.scales[token], symbols, 1, row.data(), kRowBytes,
+                               false);
+    if (kernels_.find_scale(of_plan, &scale, &inverse, 1, row.data()) != 0) return false;
+    symbols += std::size_t{geometry_.token_count} * kRowValues;
+  }
+  return true;
+}
+
+void ChannelQuantiser::add_energies(const std::byte* chunk) {
   const std::uint32_t tokens = geometry_.token_count;
   std::fill_n(work_.sums.begin(), tokens, 0.0F);
   for (std::uint32_t head = 0; head < geometry_.layout.kv_heads; ++head) {
@@ -277,21 +316,84 @@ void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& 
       kernels_.add_energy(rows.data, rows.stride, tokens, work_.sums.data());
     }
   }
-  for (std::uint32_t token = 0; token < tokens; ++token) {
-    const int first = exponent_of(work_.sums[token], geometry_.width);
-    int chosen = first;
-    if (first != kZeroScale && work_.v_raw[token] == 0) {
-      for (int i = 0; i <= 2 * kScaleReach; ++i) {  // 0, 1, -1, 2, -2 …
-        const int exponent =
-            std::clamp(first + (i % 2 == 0 ? -i / 2 : (i + 1) / 2), -kExponentMax, kExponentMax);
-        if (!reproduces_token(chunk, plan, token, exponent)) continue;
-        chosen = exponent;
-        break;
-      }
+}
+
+void ChannelQuantiser::add_decoded_energies(const ChannelPlan& plan) {
+  const std::uint32_t tokens = geometry_.token_count;
+  std::fill_n(work_.sums.begin(), tokens, 0.0F);
+  const std::int16_t* symbols = work_.v_symbols.data();
+  for (std::uint32_t i = 0; i < geometry_.layout.kv_heads * geometry_.blocks; ++i) {
+    kernels_.add_decoded_energy(value_block(plan, i / geometry_.blocks, i % geometry_.blocks),
+                                work_.scales.data(), symbols, tokens, work_.sums.data());
+    symbols += std::size_t{tokens} * kRowValues;
+  }
+}
+
+// The rms of decoded values is not the one their scale was made of; but there is a scale nearby
+// that gives them back, and none that gives back other values.
+int ChannelQuantiser::find_scale(const std::byte* chunk, const ChannelPlan& plan,
+                                 std::uint32_t token, int first) {
+  constexpr std::uint32_t kCandidates = 2 * kScaleReach + 1;
+  std::array<float, kCandidates> scales{};
+  std::array<float, kCandidates> inverses{};
+  for (std::uint32_t i = 0; i < kCandidates; ++i) {
+    scales[i] = scale_of(candidate(first, static_cast<int>(i)));
+    inverses[i] = inverse_scale_of(candidate(first, static_cast<int>(i)));
+  }
+  // Nearly all candidates fail at the first row, where that is a whole one.
+  const bool whole = geometry_.block_width(0) == kRowValues;
+  const ChunkLayout& layout = geometry_.layout;
+  const std::byte* const row = chunk + 2 * (layout.values_per_half() + v_index(layout, token, 0));
+  const ValueBlock block = value_block(plan, 0, 0);
+  for (std::uint32_t i = 0; i < kCandidates; ++i) {
+    if (whole) {
+      i += kernels_.find_scale(block, scales.data() + i, inverses.data() + i, kCandidates - i, row);
+      if (i == kCandidates) break;
     }
-    work_.exponents[token] = static_cast<std::int8_t>(chosen);
+    const int exponent = candidate(first, static_cast<int>(i));
+    if (reproduces_token(chunk, plan, token, exponent)) return exponent;
+  }
+  return first;
+}
+
+void ChannelQuantiser::choose_scales(const std::byte* chunk, const ChannelPlan& plan) {
+  add_energies(chunk);
+  for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
+    int exponent = exponent_of(work_.sums[token], geometry_.width);
+    if (exponent != kZeroScale && work_.v_raw[token] == 0) {
+      exponent = find_scale(chunk, plan, token, exponent);
+    }
+    work_.exponents[token] = static_cast<std::int8_t>(exponent);
   }
   make_scales();
+}
+
+bool ChannelQuantiser::sure(const ChannelPlan& plan) const {
+  if (!sure_keys_ || !sure_values(geometry_.width, plan)) return false;
+  for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
+    const float scale = work_.scales[token];
+    const bool of_scale = scale >= kSureScaleMin && scale <= kSureScaleMax;
+    if (!of_scale && work_.v_raw[token] == 0) return false;
+  }
+  return true;
+}
+
+// A decoded token gives back its symbols at its own scale, so what is left is whether that is the
+// first to be tried of those that give the token back.
+bool ChannelQuantiser::finds_scales(const ChannelPlan& plan) {
+  add_decoded_energies(plan);
+  for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
+    if (work_.v_raw[token] != 0) continue;
+    const int used = work_.exponents[token];  // NOLINT(bugprone-signed-char-misuse): a number
+    const int first = exponent_of(work_.sums[token], geometry_.width);
+    if (used == kZeroScale || first == kZeroScale || std::abs(used - first) > kScaleReach) {
+      return false;
+    }
+    for (int i = 0; candidate(first, i) != used; ++i) {
+      if (reproduces_decoded(plan, token, candidate(first, i))) return false;
+    }
+  }
+  return true;
 }
 
 void ChannelQuantiser::make_scales() {
@@ -304,16 +406,12 @@ void ChannelQuantiser::make_scales() {
 void ChannelQuantiser::quantise_values(const std::byte* chunk, const ChannelPlan& plan) {
   const std::uint32_t tokens = geometry_.token_count;
   std::int16_t* symbols = work_.v_symbols.data();
-  std::fill_n(work_.sums_again.begin(), tokens, 0.0F);
   for (std::uint32_t head = 0; head < geometry_.layout.kv_heads; ++head) {
     for (std::uint32_t block = 0; block < geometry_.blocks; ++block) {
       const Rows rows = value_rows(chunk, head, block);
       const ValueBlock of_plan = value_block(plan, head, block);
       kernels_.quantise_values(of_plan, work_.scales.data(), work_.inverses.data(), rows.data,
                                rows.stride, tokens, symbols, work_.v_raw.data());
-      kernels_.dequantise_values(of_plan, work_.scales.data(), symbols, tokens,
-                                 work_.decoded.data(), kRowBytes, false);
-      kernels_.add_energy(work_.decoded.data(), kRowBytes, tokens, work_.sums_again.data());
       symbols += std::size_t{tokens} * kRowValues;
     }
   }
@@ -323,7 +421,7 @@ void ChannelQuantiser::quantise_values(const std::byte* chunk, const ChannelPlan
 void ChannelQuantiser::check_scales() {
   for (std::uint32_t token = 0; token < geometry_.token_count; ++token) {
     const int used = work_.exponents[token];  // NOLINT(bugprone-signed-char-misuse): a number
-    const int again = exponent_of(work_.sums_again[token], geometry_.width);
+    const int again = exponent_of(work_.sums[token], geometry_.width);
     const bool found = used == kZeroScale || again == kZeroScale
                            ? used == again
                            : std::abs(used - again) <= kScaleReach;

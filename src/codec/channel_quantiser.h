@@ -46,6 +46,7 @@ struct ChannelPlan {
   const float* v_mean = nullptr;
   float v_step = 0;
   float v_inverse = 0;
+  int symbol_max = kSymbolMax;
 };
 
 struct QuantiserWork {
@@ -54,12 +55,11 @@ struct QuantiserWork {
 
   std::span<std::int16_t> k_symbols, v_symbols;
   std::span<std::byte> staging;  // a tile of K or a block of V, in rows
-  std::span<std::byte> decoded;  // the same
   std::span<double> base_cosines, base_sines;
   std::span<float> cosines, sines;
-  std::span<float> scales, inverses, sums, sums_again;  // per token
-  std::span<std::int8_t> exponents;                     // per token
-  std::span<std::uint8_t> k_raw, v_raw;                 // per token: kept as it is
+  std::span<float> scales, inverses, sums;  // per token
+  std::span<std::int8_t> exponents;         // per token
+  std::span<std::uint8_t> k_raw, v_raw;     // per token: kept as it is
 };
 
 // One chunk under way; the codec's tables and the workspace outlive it.
@@ -69,8 +69,16 @@ class ChannelQuantiser {
                    const ChunkGeometry& geometry, std::uint32_t first_position,
                    QuantiserWork& work);
 
-  // Encoding. Fills symbols, exponents and raw flags; raw tokens' symbols are 0.
-  void quantise(const std::byte* chunk, const ChannelPlan& plan);
+  // Whether quantise() makes sure that a second cycle finds V's scales again, or leaves that to
+  // finds_scales() where sure().
+  enum class Scales : std::uint8_t { kChecked, kLater };
+  // Encoding. Fills symbols, exponents, scales and raw flags; raw tokens' symbols are 0.
+  void quantise(const std::byte* chunk, const ChannelPlan& plan, Scales when = Scales::kChecked);
+  // Whether, after quantise(), symbols of tokens not kept raw are known to come back from what they
+  // decode to, those moved by up to kMovesMax steps too.
+  [[nodiscard]] bool sure(const ChannelPlan& plan) const;
+  // Whether a second cycle finds the scales again in what V's symbols decode to, where sure().
+  [[nodiscard]] bool finds_scales(const ChannelPlan& plan);
   // Symbols of raw tokens, and of lanes without a token, to 0.
   void clear_raw();
   // Σ v² of K's tokens but for the sinks; 0 where all is zero.
@@ -112,14 +120,20 @@ class ChannelQuantiser {
   void quantise_keys(const std::byte* chunk, const ChannelPlan& plan);
   void quantise_values(const std::byte* chunk, const ChannelPlan& plan);
   void choose_scales(const std::byte* chunk, const ChannelPlan& plan);
+  void add_energies(const std::byte* chunk);
+  void add_decoded_energies(const ChannelPlan& plan);
+  [[nodiscard]] int find_scale(const std::byte* chunk, const ChannelPlan& plan, std::uint32_t token,
+                               int first);
   [[nodiscard]] bool reproduces_token(const std::byte* chunk, const ChannelPlan& plan,
                                       std::uint32_t token, int exponent);
+  [[nodiscard]] bool reproduces_decoded(const ChannelPlan& plan, std::uint32_t token, int exponent);
   void check_scales();
 
   const ChannelKernels& kernels_;
   const RopeOffsets& rope_;
   const ChunkGeometry& geometry_;
   QuantiserWork& work_;
+  bool sure_keys_ = false;
 };
 
 // 2^(exponent/8) and its inverse; 0 and 0 for kZeroScale, a token that is all zero.

@@ -11,9 +11,10 @@ namespace {
 
 struct Simd {
   static constexpr std::uint32_t kWidth = 1;
+  static constexpr std::size_t kDoublesBytes = 16;  // of a register
   using Float = float;
   using Int = std::int32_t;
-  using Flags = bool;
+  using Flags = std::uint32_t;
 
   static Float set1(float value) { return value; }
   static Float load(const std::byte* from) { return half_to_float(load_half(from)); }
@@ -25,8 +26,9 @@ struct Simd {
   static Float mul(Float a, Float b) { return a * b; }
   // Beyond 2^22 only that it is outside counts.
   static Int round(Float value) {
-    if (!(std::fabs(value) < 4194304.0F)) return std::numeric_limits<Int>::min();
-    return static_cast<Int>(std::bit_cast<std::uint32_t>(value + 12582912.0F) - 0x4B400000U);
+    const auto near =
+        static_cast<Int>(std::bit_cast<std::uint32_t>(value + 12582912.0F) - 0x4B400000U);
+    return std::fabs(value) < 4194304.0F ? near : std::numeric_limits<Int>::min();
   }
   static Float to_float(Int code) { return static_cast<Float>(code); }
   static Float through_half(Float value) { return half_to_float(float_to_half(value)); }
@@ -34,12 +36,21 @@ struct Simd {
   static void symbols_store(std::int16_t* to, Int code) {
     *to = static_cast<std::int16_t>(code > 32767 ? 32767 : (code < -32768 ? -32768 : code));
   }
-  static void flag_outside(Flags& flags, Float, Int code) {
-    flags = flags || code > kSymbolMax || code < -kSymbolMax;
+  static void flag_outside(Flags& flags, Float, Int code, int most) {
+    flags |= static_cast<Flags>(code > most) | static_cast<Flags>(code < -most);
   }
-  static void flag_change(Flags& flags, Int a, Int b) { flags = flags || a != b; }
-  static void flag_difference(Flags& flags, Float a, Float b) { flags = flags || !(a == b); }
-  static std::uint32_t bits(const Flags& flags) { return flags ? 1U : 0U; }
+  static void flag_change(Flags& flags, Int a, Int b) { flags |= static_cast<Flags>(a != b); }
+  static void flag_difference(Flags& flags, Float a, Float b) {
+    flags |= static_cast<Flags>(!(a == b));
+  }
+  static void flag_beyond(Flags& flags, Float a, Float limit) {
+    flags |= static_cast<Flags>(!(a <= limit));
+  }
+  static std::uint32_t bits(const Flags& flags) { return flags; }
+  static constexpr std::uint32_t kFold = 1;
+  using Partial = float;
+  static Partial partial(const Float* vectors) { return sum32(vectors); }
+  static void add_folded(const Partial* partials, float* sums) { sums[0] += partials[0]; }
   static float sum32(const Float* vectors) {
     float sums[kRowValues];
     std::memcpy(sums, vectors, sizeof sums);
@@ -61,8 +72,9 @@ const ChannelKernels kChannelScalar{"scalar",
                                     dequantise_keys,
                                     quantise_values,
                                     dequantise_values,
-                                    reproduces,
+                                    find_scale,
                                     add_energy,
+                                    add_decoded_energy,
                                     turn,
                                     fence};
 

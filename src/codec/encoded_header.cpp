@@ -107,6 +107,10 @@ Result<PayloadMode> read_mode(std::string_view codec, std::span<const std::byte>
   return static_cast<PayloadMode>(mode);
 }
 
+PayloadMode read_payload_mode(std::span<const std::byte> encoded) noexcept {
+  return get(encoded, 8, 1) == 0 ? PayloadMode::kRaw : PayloadMode::kQuantised;
+}
+
 std::uint64_t read_payload_bytes(std::span<const std::byte> encoded) noexcept {
   return get(encoded, 28, 4);
 }

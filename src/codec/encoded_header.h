@@ -67,6 +67,9 @@ void write_header(const EncodedHeader& header, std::byte* out) noexcept;
                                             const actors::ChunkLayout& layout,
                                             std::uint32_t token_count);
 
+// The mode alone, of a chunk just encoded.
+[[nodiscard]] PayloadMode read_payload_mode(std::span<const std::byte> encoded) noexcept;
+
 // The payload's size as the header has it; after read_mode(), for payloads below 4 GiB.
 [[nodiscard]] std::uint64_t read_payload_bytes(std::span<const std::byte> encoded) noexcept;
 

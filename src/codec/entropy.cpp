@@ -24,7 +24,7 @@ QuantiserSteps steps_of(EntropyCodec::Preset preset) {
     case EntropyCodec::Preset::kDefault:
       return {0.5F, 0.5F};
     case EntropyCodec::Preset::kNear:
-      return {0.25F, 0.25F};
+      return {0.255F, 0.255F};
     case EntropyCodec::Preset::kSmall:
       return {1.0F, 0.8F};
     case EntropyCodec::Preset::kFree:
@@ -125,7 +125,7 @@ std::int16_t find_exponent(ChannelQuantiser& quantiser, const std::byte* chunk, 
 }  // namespace
 
 EntropyCodec::EntropyCodec(Preset preset, const SimdVariant& simd)
-    : FramedCodec(name_of(preset), CodecId::kEntropy, 1),
+    : FramedCodec(name_of(preset), CodecId::kEntropy, 2),
       preset_(preset),
       simd_(simd),
       plans_(steps_of(preset)) {}

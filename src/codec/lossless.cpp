@@ -63,7 +63,17 @@ ZSTD_compressionParameters parameters(std::uint64_t stream_bytes) noexcept {
 }  // namespace
 
 LosslessCodec::LosslessCodec(Method method)
-    : FramedCodec(method_name(method), method_id(method), 1), method_(method) {}
+    : FramedCodec(method_name(method), method_id(method), method == Method::kSplitZstd ? 2 : 1),
+      method_(method) {}
+
+LosslessCodec::StreamBytes LosslessCodec::stream_bytes(
+    std::span<const std::byte> encoded) noexcept {
+  const std::uint64_t payload = encoded.size() - kHeaderBytes;
+  if (read_payload_mode(encoded) == PayloadMode::kRaw) return {payload / 2, payload / 2};
+  std::uint32_t bytes[2] = {};
+  std::memcpy(bytes, encoded.data() + kHeaderBytes, kSizeBytes);
+  return {bytes[0], bytes[1]};
+}
 
 std::uint64_t LosslessCodec::typical_bytes(const actors::ChunkLayout& layout,
                                            std::uint32_t token_count) const noexcept {
@@ -85,6 +95,26 @@ std::uint64_t LosslessCodec::work_bytes(const actors::ChunkLayout& layout) const
   return actors::align_up(layout.bytes() + split_bytes, 64) + state_bytes(stream);
 }
 
+namespace {
+
+// One frame for each part: bytes of all frames, 0 where they have no room. Parts that are unlike
+// each other share no statistics then; decoders take frames one after another.
+std::size_t compress_frames(std::span<const std::byte> from, std::size_t part_bytes,
+                            std::span<std::byte> to, std::span<std::byte> state) noexcept {
+  std::size_t written = 0;
+  for (std::size_t at = 0; at < from.size(); at += part_bytes) {
+    ZSTD_CCtx* const context = ZSTD_initStaticCCtx(state.data(), state.size());
+    if (context == nullptr) return 0;
+    const std::size_t bytes = ZSTD_compressCCtx(context, to.data() + written, to.size() - written,
+                                                from.data() + at, part_bytes, kLevel);
+    if (ZSTD_isError(bytes) != 0) return 0;
+    written += bytes;
+  }
+  return written;
+}
+
+}  // namespace
+
 // Bytes of the stream; those of `from` where compressing gains nothing, 0 where `to` has no room.
 std::uint64_t LosslessCodec::compress(std::span<const std::byte> from, std::span<std::byte> to,
                                       std::span<std::byte> state) const {
@@ -95,11 +125,10 @@ std::uint64_t LosslessCodec::compress(std::span<const std::byte> from, std::span
                                    reinterpret_cast<char*>(to.data()),
                                    static_cast<int>(from.size()), static_cast<int>(room), 1);
     if (written > 0) return static_cast<std::uint64_t>(written);
-  } else if (ZSTD_CCtx* const context = ZSTD_initStaticCCtx(state.data(), state.size());
-             context != nullptr) {
-    const std::size_t written =
-        ZSTD_compressCCtx(context, to.data(), room, from.data(), from.size(), kLevel);
-    if (ZSTD_isError(written) == 0) return written;
+  } else {
+    const std::size_t parts = method_ == Method::kSplitZstd ? 2 : 1;
+    const std::size_t written = compress_frames(from, from.size() / parts, to.first(room), state);
+    if (written > 0) return written;
   }
   if (to.size() < from.size()) return 0;
   std::memcpy(to.data(), from.data(), from.size());

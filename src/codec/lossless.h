@@ -2,7 +2,7 @@
 // were separated (signs and exponents repeat, fractions do not). K and V are one stream each.
 //
 // Payload: u32 bytes of K's stream, u32 bytes of V's, the streams. A stream as long as its values
-// is those values, uncompressed.
+// is those values, uncompressed. Separated bytes are two zstd frames, one after the other.
 //
 // Stateless and thread-safe; the libraries work in scratch and allocate nothing.
 #pragma once
@@ -15,6 +15,13 @@ class LosslessCodec final : public FramedCodec {
  public:
   enum class Method : std::uint8_t { kZstd, kLz4, kSplitZstd };
   explicit LosslessCodec(Method method);
+
+  struct StreamBytes {
+    std::uint64_t k = 0;
+    std::uint64_t v = 0;
+  };
+  // Of a chunk that one of these codecs encoded; both as long as their values where it is raw.
+  [[nodiscard]] static StreamBytes stream_bytes(std::span<const std::byte> encoded) noexcept;
 
   [[nodiscard]] bool lossless() const noexcept override { return true; }
   // As on real keys and values; plans begin with it.

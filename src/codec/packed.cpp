@@ -21,20 +21,6 @@ constexpr std::uint32_t kTilesPerBlock = kPlaneValues / kRowValues;
 // Symbols beyond stay raw with their token.
 constexpr int kPackedSymbolMax = 2000;
 
-int short_least_min(unsigned width) { return -8 - (1 << width) / 2; }
-
-void write_range(ByteWriter& out, PlaneRange& range) {
-  const int place = range.least - short_least_min(range.width);
-  if (range.width <= kShortWidthMax && place >= 0 && place < 16) {
-    out.put(static_cast<std::uint8_t>(range.width << 4 | static_cast<unsigned>(place)));
-    return;
-  }
-  range.width = std::max(range.width, kLongWidthMin);
-  const auto least = static_cast<unsigned>(range.least - kLongLeastMin);
-  out.put(static_cast<std::uint8_t>((range.width + kLongMark) << 4 | (least & 15U)));
-  out.put(static_cast<std::uint8_t>(least >> 4));
-}
-
 struct Work {
   // Counts where the arena does.
   Work(Arena& arena, const actors::ChunkLayout& layout)
@@ -69,11 +55,15 @@ class Filling {
       if (source_[i] == kPlaneValues && i > 0) source_[i] = source_[i - 1];
     }
   }
-  void apply(std::int16_t* symbols) const {
-    if (!needed_) return;
+  [[nodiscard]] bool needed() const { return needed_; }
+  void apply(std::int16_t* low, std::int16_t* high) const {
     std::array<std::int16_t, kPlaneValues + 1> before{};  // the last: nothing is kept
-    std::copy_n(symbols, kPlaneValues, before.begin());
-    for (std::uint32_t i = 0; i < kPlaneValues; ++i) symbols[i] = before[source_[i]];
+    std::copy_n(low, kRowValues, before.begin());
+    std::copy_n(high, kRowValues, before.begin() + kRowValues);
+    for (std::uint32_t i = 0; i < kRowValues; ++i) {
+      low[i] = before[source_[i]];
+      high[i] = before[source_[kRowValues + i]];
+    }
   }
 
  private:
@@ -83,53 +73,62 @@ class Filling {
 
 class Packer {
  public:
-  Packer(const SimdVariant& simd, const ChunkGeometry& geometry, Work& work, ByteWriter& out)
-      : planes_(*simd.planes), geometry_(geometry), work_(work), out_(out) {}
+  Packer(const SimdVariant& simd, const ChunkGeometry& geometry, Work& work,
+         std::span<std::byte> out)
+      : planes_(*simd.planes),
+        geometry_(geometry),
+        work_(work),
+        at_(out.data()),
+        end_(out.data() + out.size()) {}
 
-  void keys() {
+  // False where the output is full.
+  [[nodiscard]] bool keys() {
     std::int16_t* const symbols = work_.quantiser.k_symbols.data();
     const std::size_t tile_values = std::size_t{geometry_.width} * kRowValues;
     for (std::uint32_t tile = 0; tile < geometry_.tiles; tile += kTilesPerBlock) {
       const Filling filling(work_.quantiser.k_raw, tile * kRowValues, geometry_.token_count);
-      const bool both = tile + 1 < geometry_.tiles;
+      std::int16_t* const first = symbols + tile * tile_values;
+      if (tile + 1 < geometry_.tiles) {
+        if (!put(filling, first, first + tile_values, kRowValues, geometry_.width)) return false;
+        continue;
+      }
       for (std::uint32_t channel = 0; channel < geometry_.width; ++channel) {
-        std::int16_t* const first =
-            symbols + tile * tile_values + std::size_t{channel} * kRowValues;
-        std::int16_t* const second = first + tile_values;
-        std::int16_t* const block = work_.block.data();
-        std::memcpy(block, first, kRowBytes);
-        if (both) std::memcpy(block + kRowValues, second, kRowBytes);
-        put(filling, block);
-        std::memcpy(first, block, kRowBytes);
-        if (both) std::memcpy(second, block + kRowValues, kRowBytes);
+        std::int16_t* const row = first + std::size_t{channel} * kRowValues;
+        if (!put(filling, row, work_.block.data(), kRowValues, 1)) return false;
       }
     }
+    return true;
   }
 
-  void values() {
+  [[nodiscard]] bool values() {
     std::int16_t* symbols = work_.quantiser.v_symbols.data();
+    std::int16_t* const block = work_.block.data();
     for (std::uint32_t i = 0; i < geometry_.layout.kv_heads * geometry_.blocks; ++i) {
+      const std::uint32_t wide = geometry_.block_width(i % geometry_.blocks);
       for (std::uint32_t first = 0; first < geometry_.token_count; first += kPlaneValues) {
         const std::uint32_t rows = std::min(kPlaneValues, geometry_.token_count - first);
         const Filling filling(work_.quantiser.v_raw, first, geometry_.token_count);
-        std::copy_n(symbols, std::size_t{rows} * kRowValues, work_.rows.data());
-        turn(work_.rows.data(), kRowValues, work_.block.data(), kPlaneValues);
-        for (std::uint32_t lane = 0; lane < geometry_.block_width(i % geometry_.blocks); ++lane) {
-          put(filling, work_.block.data() + std::size_t{lane} * kPlaneValues);
-        }
-        turn_back(work_.block.data(), work_.rows.data());
-        std::copy_n(work_.rows.data(), std::size_t{rows} * kRowValues, symbols);
+        // Whole blocks are turned where they are.
+        std::int16_t* const in_rows = rows == kPlaneValues ? symbols : work_.rows.data();
+        if (in_rows != symbols) std::copy_n(symbols, std::size_t{rows} * kRowValues, in_rows);
+        turn(in_rows, block);
+        if (!put(filling, block, block + kRowValues, kPlaneValues, wide)) return false;
+        turn_back(block, in_rows);
+        if (in_rows != symbols) std::copy_n(in_rows, std::size_t{rows} * kRowValues, symbols);
         symbols += std::size_t{rows} * kRowValues;
       }
     }
+    return true;
   }
+
+  [[nodiscard]] std::byte* at() const { return at_; }
 
  private:
   // 64 rows of 32 to 32 of 64, and back.
-  void turn(const std::int16_t* from, std::size_t from_stride, std::int16_t* to,
-            std::size_t to_stride) const {
-    planes_.transpose(from, from_stride, to, to_stride);
-    planes_.transpose(from + kRowValues * from_stride, from_stride, to + kRowValues, to_stride);
+  void turn(const std::int16_t* from, std::int16_t* to) const {
+    planes_.transpose(from, kRowValues, to, kPlaneValues);
+    planes_.transpose(from + std::size_t{kRowValues} * kRowValues, kRowValues, to + kRowValues,
+                      kPlaneValues);
   }
   void turn_back(const std::int16_t* from, std::int16_t* to) const {
     planes_.transpose(from, kPlaneValues, to, kRowValues);
@@ -137,40 +136,21 @@ class Packer {
                       kRowValues);
   }
 
-  void put(const Filling& filling, std::int16_t* block) {
-    filling.apply(block);
-    PlaneRange range = planes_.clamp(block);
-    write_range(out_, range);
-    const auto room = out_.take(std::size_t{8} * range.width);
-    if (!room.empty()) planes_.pack(block, range, room.data());
+  [[nodiscard]] bool put(const Filling& filling, std::int16_t* low, std::int16_t* high,
+                         std::size_t stride, std::uint32_t count) {
+    for (std::uint32_t i = 0; filling.needed() && i < count; ++i) {
+      filling.apply(low + i * stride, high + i * stride);
+    }
+    at_ = planes_.pack_blocks(low, high, stride, count, at_, end_);
+    return at_ != nullptr;
   }
 
   const PlaneKernels& planes_;
   const ChunkGeometry& geometry_;
   Work& work_;
-  ByteWriter& out_;
+  std::byte* at_;
+  std::byte* end_;
 };
-
-// Tokens with symbols that no range holds are kept raw.
-void mark_large(const ChunkGeometry& geometry, QuantiserWork& work) {
-  const auto large = [](std::int16_t symbol) {
-    return symbol > kPackedSymbolMax || symbol < -kPackedSymbolMax;
-  };
-  for (std::uint32_t row = 0; row < geometry.key_rows(); ++row) {
-    const std::uint32_t tile = row / geometry.width;
-    const std::int16_t* const symbols = work.k_symbols.data() + std::size_t{row} * kRowValues;
-    if (std::none_of(symbols, symbols + kRowValues, large)) continue;
-    for (std::uint32_t lane = 0; lane < kRowValues; ++lane) {
-      if (large(symbols[lane])) work.k_raw[tile * kRowValues + lane] = 1;
-    }
-  }
-  for (std::uint32_t row = 0; row < geometry.value_rows(); ++row) {
-    const std::int16_t* const symbols = work.v_symbols.data() + std::size_t{row} * kRowValues;
-    if (std::any_of(symbols, symbols + kRowValues, large)) {
-      work.v_raw[row % geometry.token_count] = 1;
-    }
-  }
-}
 
 // Whether what decoding gives is quantised to the very symbols that were packed.
 bool same_symbols(const ChunkGeometry& geometry, const QuantiserWork& packed,
@@ -199,35 +179,53 @@ bool same_symbols(const ChunkGeometry& geometry, const QuantiserWork& packed,
   return true;
 }
 
-// The chunk as decoding will give it.
-void make_image(ChannelQuantiser& quantiser, const ChunkGeometry& geometry, const ChannelPlan& plan,
-                const std::byte* chunk, Work& work) {
-  std::byte* const image = work.image.data();
+// The chunk's K, V as decoding will give them.
+void make_key_image(ChannelQuantiser& quantiser, const ChunkGeometry& geometry,
+                    const ChannelPlan& plan, Work& work) {
   const std::uint32_t dims = geometry.layout.head_dim;
   const std::int16_t* symbols = work.quantiser.k_symbols.data();
-  quantiser.make_scales();
   for (std::uint32_t tile = 0; tile < geometry.tiles; ++tile) {
     quantiser.turn_to(tile);
     for (std::uint32_t head = 0; head < geometry.layout.kv_heads; ++head) {
-      quantiser.put_keys(image, plan, tile, head, symbols);
+      quantiser.put_keys(work.image.data(), plan, tile, head, symbols);
       symbols += std::size_t{dims} * kRowValues;
     }
   }
-  symbols = work.quantiser.v_symbols.data();
+}
+
+void make_value_image(ChannelQuantiser& quantiser, const ChunkGeometry& geometry,
+                      const ChannelPlan& plan, Work& work) {
+  const std::int16_t* symbols = work.quantiser.v_symbols.data();
   for (std::uint32_t i = 0; i < geometry.layout.kv_heads * geometry.blocks; ++i) {
-    quantiser.put_values(image, plan, i / geometry.blocks, i % geometry.blocks, 0,
+    quantiser.put_values(work.image.data(), plan, i / geometry.blocks, i % geometry.blocks, 0,
                          geometry.token_count, symbols);
     symbols += std::size_t{geometry.token_count} * kRowValues;
   }
-  quantiser.finish();
+}
+
+void put_raw_image(const ChannelQuantiser& quantiser, const ChunkGeometry& geometry,
+                   const std::byte* chunk, Work& work) {
   for (std::uint32_t token = 0; token < geometry.token_count; ++token) {
     for (const bool values : {false, true}) {
       if ((values ? work.quantiser.v_raw : work.quantiser.k_raw)[token] == 0) continue;
       std::byte* const row = reinterpret_cast<std::byte*>(work.again.k_symbols.data());
       quantiser.copy_raw(chunk, values, token, row);
-      quantiser.put_raw(image, values, token, row);
+      quantiser.put_raw(work.image.data(), values, token, row);
     }
   }
+}
+
+// Whether a second cycle would change nothing, by going through it.
+bool comes_back(const SimdVariant& simd, const RopeOffsets& rope, ChannelQuantiser& quantiser,
+                const ChunkGeometry& geometry, const actors::ChunkView& chunk,
+                const ChannelPlan& plan, Work& work) {
+  make_key_image(quantiser, geometry, plan, work);
+  make_value_image(quantiser, geometry, plan, work);
+  quantiser.finish();
+  put_raw_image(quantiser, geometry, chunk.bytes.data(), work);
+  ChannelQuantiser again(*simd.channels, rope, geometry, chunk.first_position, work.again);
+  again.quantise(work.image.data(), plan);
+  return same_symbols(geometry, work.quantiser, work.again);
 }
 
 class Unpacker {
@@ -334,27 +332,33 @@ std::optional<std::uint64_t> PackedCodec::encode_payload(const actors::ChunkView
   Work work(arena, *chunk.layout);
   const ChunkGeometry geometry(*chunk.layout, chunk.token_count);
   const auto rope = ropes_.get(chunk.rope, chunk.layout->head_dim, chunk.layout->tokens);
-  const ChannelPlan plan = layer->view();
+  ChannelPlan plan = layer->view();
+  plan.symbol_max = kPackedSymbolMax;
   ChannelQuantiser quantiser(*simd_.channels, *rope, geometry, chunk.first_position,
                              work.quantiser);
-  quantiser.quantise(chunk.bytes.data(), plan);
-  mark_large(geometry, work.quantiser);
-  quantiser.clear_raw();
-
-  writer.put(plans_.id());
-  writer.put_bytes(std::as_bytes(work.quantiser.exponents.first(chunk.token_count)));
-  put_raw_tokens(writer, quantiser, geometry, work.quantiser, chunk.bytes.data());
-  Packer packer(simd_, geometry, work, writer);
-  packer.keys();
-  packer.values();
-  if (!writer.ok() || writer.used() >= out.size()) return std::nullopt;
-
-  make_image(quantiser, geometry, plan, chunk.bytes.data(), work);
-  ChannelQuantiser again(*simd_.channels, *rope, geometry, chunk.first_position, work.again);
-  again.quantise(work.image.data(), plan);
-  mark_large(geometry, work.again);
-  if (!same_symbols(geometry, work.quantiser, work.again)) return std::nullopt;
-  return writer.used();
+  const std::size_t begin = writer.used();
+  // Once more with scales checked one by one, where a second cycle would not find them all.
+  using Scales = ChannelQuantiser::Scales;
+  for (const Scales when : {Scales::kLater, Scales::kChecked}) {
+    quantiser.quantise(chunk.bytes.data(), plan, when);
+    const bool sure = quantiser.sure(plan);
+    ByteWriter prefix(out.subspan(begin));
+    prefix.put(plans_.id());
+    prefix.put_bytes(std::as_bytes(work.quantiser.exponents.first(chunk.token_count)));
+    put_raw_tokens(prefix, quantiser, geometry, work.quantiser, chunk.bytes.data());
+    if (!prefix.ok()) return std::nullopt;
+    Packer packer(simd_, geometry, work, out.subspan(begin + prefix.used()));
+    if (!packer.keys() || !packer.values()) return std::nullopt;
+    const auto used = static_cast<std::size_t>(packer.at() - out.data());
+    if (used >= out.size()) return std::nullopt;
+    quantiser.make_scales();
+    if (sure ? quantiser.finds_scales(plan)
+             : comes_back(simd_, *rope, quantiser, geometry, chunk, plan, work)) {
+      return used;
+    }
+    if (!sure) break;
+  }
+  return std::nullopt;
 }
 
 Result<void> PackedCodec::decode_payload(std::span<const std::byte> payload,

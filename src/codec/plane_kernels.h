@@ -19,6 +19,7 @@ inline constexpr unsigned kShortWidthMax = 4;
 inline constexpr unsigned kLongMark = 3;
 inline constexpr unsigned kLongWidthMin = 2;
 inline constexpr int kLongLeastMin = -2048;
+inline constexpr std::size_t kBlockBytesMax = 2 + std::size_t{8} * kPlanesMax;
 
 struct PlaneRange {
   std::int16_t least = 0;
@@ -27,11 +28,13 @@ struct PlaneRange {
 
 struct PlaneKernels {
   const char* name;
-  // While a bit fewer costs at most kClampCostMax, moves symbols into the narrower range. Doing it
-  // again changes nothing. width above kPlanesMax: does not fit.
-  PlaneRange (*clamp)(std::int16_t* symbols);
-  // 64 symbols within the range, as `width` planes of 64 bits, lowest first.
-  void (*pack)(const std::int16_t* symbols, const PlaneRange& range, std::byte* planes);
+  // `count` blocks to `out`, each its range and then as many planes of 64 bits as it is wide, the
+  // lowest first. Symbols, |symbol| <= 2047, 0 … 31 of block i lie at low + i · stride, 32 … 63 at
+  // high + i · stride. While a bit fewer costs at most kClampCostMax, symbols move into the
+  // narrower range, where they lie, too; doing it again changes nothing. Returns what follows the
+  // blocks, null where `end` comes before them.
+  std::byte* (*pack_blocks)(std::int16_t* low, std::int16_t* high, std::size_t stride,
+                            std::uint32_t count, std::byte* out, std::byte* end);
   // `count` blocks with their ranges, one after another: symbols 0 … 31 of block i to low + i ·
   // stride, 32 … 63 to high + i · stride. Returns what follows them, null where the bytes end
   // early.

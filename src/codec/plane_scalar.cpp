@@ -1,4 +1,5 @@
 // The reference for the plane kernels.
+#include <algorithm>
 #include <cstring>
 
 #include "codec/plane_kernels.h"
@@ -8,15 +9,11 @@ namespace {
 
 #include "codec/plane_clamp.inl"
 
-void pack(const std::int16_t* symbols, const PlaneRange& range, std::byte* planes) {
-  for (unsigned plane = 0; plane < range.width; ++plane) {
-    std::uint64_t bits = 0;
-    for (std::uint32_t i = 0; i < kPlaneValues; ++i) {
-      const auto offset = static_cast<unsigned>(symbols[i] - range.least);
-      bits |= static_cast<std::uint64_t>(offset >> plane & 1U) << i;
-    }
-    std::memcpy(planes + std::size_t{8} * plane, &bits, sizeof bits);
-  }
+std::byte* pack_block(std::int16_t* low, std::int16_t* high, std::byte* out) {
+  const auto [low_least, low_most] = std::minmax_element(low, low + kPlaneValues / 2);
+  const auto [high_least, high_most] = std::minmax_element(high, high + kPlaneValues / 2);
+  const PlaneRange range{std::min(*low_least, *high_least), 0};
+  return pack_plain_block(low, high, range, std::max(*low_most, *high_most), out);
 }
 
 void unpack(const std::byte* planes, const PlaneRange& range, std::int16_t* low,
@@ -48,6 +45,6 @@ void transpose(const std::int16_t* from, std::size_t from_stride, std::int16_t* 
 
 }  // namespace
 
-const PlaneKernels kPlaneScalar{"scalar", clamp, pack, unpack_blocks, transpose};
+const PlaneKernels kPlaneScalar{"scalar", pack_blocks, unpack_blocks, transpose};
 
 }  // namespace mzcache::codec

@@ -67,10 +67,11 @@ struct Simd {
   static Float codes_load(const std::byte* from) {
     return to_float(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
   }
-  static void codes_store(std::byte* to, Int code) {
-    const __m128i words =
-        _mm_packus_epi32(_mm256_castsi256_si128(code), _mm256_extracti128_si256(code, 1));
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packus_epi16(words, words));
+  static void codes_store_row(std::byte* to, const Int* codes) {
+    const __m256i words = _mm256_packus_epi16(_mm256_packs_epi32(codes[0], codes[1]),
+                                              _mm256_packs_epi32(codes[2], codes[3]));
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permutevar8x32_epi32(words, order));
   }
   static bool all_wide(Float range, Float far) {
     const Float least = max(mul(magnitude(far), set1(0.5F)), set1(0x1p-13F));

@@ -61,6 +61,9 @@ struct Simd {
   static void codes_store(std::byte* to, Int code) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(code));
   }
+  static void codes_store_row(std::byte* to, const Int* codes) {
+    for (std::uint32_t i = 0; i < kLanes; i += kWidth) codes_store(to + i, codes[i / kWidth]);
+  }
   static bool all_wide(Float range, Float far) {
     const Float least = max(mul(_mm512_abs_ps(far), set1(0.5F)), set1(0x1p-13F));
     return _mm512_cmp_ps_mask(_mm512_abs_ps(range), least, _CMP_GE_OQ) == 0xFFFF;

@@ -63,6 +63,9 @@ struct Simd {
         vget_lane_u32(vreinterpret_u32_u8(vqmovn_u16(vcombine_u16(words, words))), 0);
     std::memcpy(to, &four, sizeof four);
   }
+  static void codes_store_row(std::byte* to, const Int* codes) {
+    for (std::uint32_t i = 0; i < kLanes; i += kWidth) codes_store(to + i, codes[i / kWidth]);
+  }
   static bool all_wide(Float range, Float far) {
     const Float least = max(mul(vabsq_f32(far), set1(0.5F)), set1(0x1p-13F));
     return vminvq_u32(vcgeq_f32(vabsq_f32(range), least)) != 0;

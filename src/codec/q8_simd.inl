@@ -2,7 +2,7 @@
 // namespace for its instruction set (no symbol of a newer instruction set may be shared):
 //   kWidth; Float, Int; set1, load (FP16 → FP32), store, stream (FP32 → FP16), add, sub, mul, min,
 //   max, less_magnitude(a, b, if_less, otherwise), inverse(top, range) (0 where range is 0),
-//   reduce_min, reduce_max, round (nearest even), through_half, codes_load, codes_store, to_float,
+//   reduce_min, reduce_max, round (nearest even), through_half, codes_load, codes_store_row (32), to_float,
 //   all_wide(range, far) (|range| ≥ |far| / 2 and ≥ 2^-13 in every lane; false for NaN);
 //   Flags, flag(flags, scaled, code) (Inf, NaN), flag_change(flags, code, again), flagged(flags).
 // Included inside namespace mzcache::codec { namespace { … } }.
@@ -40,8 +40,8 @@ inline bool surely_stable(Simd::Float near, Simd::Float far) {
 }
 
 template <bool kChecked>
-inline void encode_vector(const SimdGroup& group, const std::byte* values, std::byte* codes,
-                          Simd::Flags& flags) {
+inline Simd::Int encode_vector(const SimdGroup& group, const std::byte* values,
+                               Simd::Flags& flags) {
   const Simd::Float scaled = Simd::mul(Simd::sub(Simd::load(values), group.near), group.inverse);
   const Simd::Int code = Simd::round(scaled);
   Simd::flag(flags, scaled, code);
@@ -50,52 +50,67 @@ inline void encode_vector(const SimdGroup& group, const std::byte* values, std::
     const Simd::Int again = Simd::round(Simd::mul(Simd::sub(decoded, group.near), group.inverse));
     Simd::flag_change(flags, code, again);
   }
-  Simd::codes_store(codes, code);
+  return code;
+}
+
+// 32 lanes of groups, or of one group.
+template <bool kChecked, bool kPerLane>
+inline void encode_32(const SimdGroup* groups, const std::byte* values, std::byte* codes,
+                      Simd::Flags& flags) {
+  Simd::Int row[kVectors];
+  for (std::uint32_t v = 0; v < kVectors; ++v) {
+    row[v] = encode_vector<kChecked>(groups[kPerLane ? v : 0], values + v * kVectorBytes, flags);
+  }
+  Simd::codes_store_row(codes, row);
 }
 
 template <bool kChecked>
-inline void encode_column(const SimdGroup& group, const std::byte* column, std::uint32_t rows,
+inline void encode_column(const SimdGroup* groups, const std::byte* values, std::uint32_t rows,
                           std::byte* codes, Simd::Flags& flags) {
   for (std::uint32_t row = 0; row < rows; ++row) {
-    encode_vector<kChecked>(group, column + std::size_t{row} * 2 * kLanes,
-                            codes + std::size_t{row} * kLanes, flags);
+    encode_32<kChecked, true>(groups, values + std::size_t{row} * 2 * kLanes,
+                              codes + std::size_t{row} * kLanes, flags);
   }
 }
 
 template <bool kChecked>
 inline void encode_row(const SimdGroup& group, const std::byte* left, const std::byte* right,
                        std::byte* codes, Simd::Flags& flags) {
-  for (std::uint32_t v = 0; v < kVectors; ++v) {
-    encode_vector<kChecked>(group, left + v * kVectorBytes, codes + v * Simd::kWidth, flags);
-    encode_vector<kChecked>(group, right + v * kVectorBytes, codes + kLanes + v * Simd::kWidth,
-                            flags);
-  }
+  encode_32<kChecked, false>(&group, left, codes, flags);
+  encode_32<kChecked, false>(&group, right, codes + kLanes, flags);
 }
 
 inline bool encode_lanes(const std::byte* values, std::uint32_t rows, std::byte* near_values,
                          std::byte* far_values, std::byte* codes, float top) {
-  Simd::Flags flags{};
+  Simd::Float low[kVectors];
+  Simd::Float high[kVectors];
   for (std::uint32_t v = 0; v < kVectors; ++v) {
-    const std::byte* const column = values + v * kVectorBytes;
-    Simd::Float low = Simd::load(column);
-    Simd::Float high = low;
-    for (std::uint32_t row = 1; row < rows; ++row) {
-      const Simd::Float value = Simd::load(column + std::size_t{row} * 2 * kLanes);
-      low = Simd::min(low, value);
-      high = Simd::max(high, value);
+    low[v] = high[v] = Simd::load(values + v * kVectorBytes);
+  }
+  for (std::uint32_t row = 1; row < rows; ++row) {
+    const std::byte* const at = values + std::size_t{row} * 2 * kLanes;
+    for (std::uint32_t v = 0; v < kVectors; ++v) {
+      const Simd::Float value = Simd::load(at + v * kVectorBytes);
+      low[v] = Simd::min(low[v], value);
+      high[v] = Simd::max(high[v], value);
     }
+  }
+  SimdGroup groups[kVectors];
+  bool stable = true;
+  for (std::uint32_t v = 0; v < kVectors; ++v) {
     Simd::Float near;
     Simd::Float far;
-    order_ends(low, high, near, far);
+    order_ends(low[v], high[v], near, far);
     Simd::store(near_values + v * kVectorBytes, near);
     Simd::store(far_values + v * kVectorBytes, far);
-    const SimdGroup group = simd_group(near, far, top);
-    std::byte* const column_codes = codes + v * Simd::kWidth;
-    if (surely_stable(near, far)) {
-      encode_column<false>(group, column, rows, column_codes, flags);
-    } else {
-      encode_column<true>(group, column, rows, column_codes, flags);
-    }
+    groups[v] = simd_group(near, far, top);
+    stable = stable && surely_stable(near, far);
+  }
+  Simd::Flags flags{};
+  if (stable) {
+    encode_column<false>(groups, values, rows, codes, flags);
+  } else {
+    encode_column<true>(groups, values, rows, codes, flags);
   }
   return !Simd::flagged(flags);
 }

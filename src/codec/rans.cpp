@@ -8,7 +8,7 @@
 namespace mzcache::codec {
 namespace {
 
-// Of 4096: below half a slot a symbol is cheaper as an escape.
+// Below half a slot a symbol is cheaper as an escape.
 constexpr double kLeastShare = 0.5 / kRansTotal;
 constexpr int kSymbolLimit = 127;
 
@@ -112,30 +112,47 @@ bool encode(RansEncoder& encoder, const RansTables& tables, const std::uint8_t* 
   return true;
 }
 
-bool decode(RansDecoder& decoder, const RansTables& tables, const std::uint8_t* classes,
-            bool per_lane, std::uint32_t rows, std::int16_t* symbols) {
-  bool escapes = false;
+template <bool kPerLane>
+bool decode_as(RansDecoder& decoder, const RansTables& tables, const std::uint8_t* classes,
+               std::uint32_t rows, std::int16_t* symbols) {
+  const std::uint32_t* slots[kRansLanes];
+  for (std::uint32_t lane = 0; kPerLane && lane < kRansLanes; ++lane) {
+    slots[lane] = tables.slots[classes[lane]];
+  }
+  std::int16_t least = 0;
+  const std::byte* words = decoder.words;
+  std::uint32_t set = decoder.set;
   for (std::uint32_t row = 0; row < rows; ++row) {
-    auto& states = decoder.states[decoder.set];
-    decoder.set = (decoder.set + 1) % kRansSets;
-    const std::byte* words = decoder.words;
+    std::uint32_t* const states = decoder.states[set];
+    const std::uint32_t* const slots_of_row = tables.slots[classes[kPerLane ? 0 : row]];
     for (std::uint32_t lane = 0; lane < kRansLanes; ++lane) {
-      const auto& slots = tables.slots[classes[per_lane ? lane : row]];
-      std::uint32_t state = states[lane];
-      const std::uint32_t slot = slots[state % kRansTotal];
-      state = (slot & 0xFFFU) * (state >> kRansBits) + (slot >> 12 & 0xFFFU);
+      const std::uint32_t state = states[lane];
+      const std::uint32_t slot = (kPerLane ? slots[lane] : slots_of_row)[state % kRansTotal];
+      const std::uint32_t next = (slot & 0xFFFU) * (state >> kRansBits) + (slot >> 12 & 0xFFFU);
+      symbols[lane] = static_cast<std::int16_t>(static_cast<std::int32_t>(slot) >> 24);
+      // Without a branch: whether a lane wants a word is as good as random.
       std::uint16_t word = 0;
       std::memcpy(&word, words, sizeof word);
-      const bool low = state < kRansLow;
-      states[lane] = low ? state << 16 | word : state;
-      words += low ? 2 : 0;
-      symbols[lane] = static_cast<std::int16_t>(static_cast<std::int32_t>(slot) >> 24);
-      escapes = escapes || symbols[lane] == kEscape;
+      const std::uint32_t low = static_cast<std::uint32_t>((next - std::uint64_t{kRansLow}) >> 63);
+      const std::uint32_t shift = low << 4;
+      states[lane] = next << shift | (word & (0U - low));
+      words += 2 * low;
     }
-    decoder.words = words;
+    for (std::uint32_t lane = 0; lane < kRansLanes; ++lane) {
+      least = std::min(least, symbols[lane]);
+    }
+    set = (set + 1) % kRansSets;
     symbols += kRansLanes;
   }
-  return escapes;
+  decoder.words = words;
+  decoder.set = set;
+  return least == kEscape;
+}
+
+bool decode(RansDecoder& decoder, const RansTables& tables, const std::uint8_t* classes,
+            bool per_lane, std::uint32_t rows, std::int16_t* symbols) {
+  return per_lane ? decode_as<true>(decoder, tables, classes, rows, symbols)
+                  : decode_as<false>(decoder, tables, classes, rows, symbols);
 }
 
 }  // namespace

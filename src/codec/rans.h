@@ -1,7 +1,7 @@
 // Entropy coding of symbols: interleaved rANS with tables that are part of the code.
 //
 // A table belongs to a class of spreads, σ = 2^(class/4) steps for class -8 … 20: discretised
-// mixtures of three zero-mean Gaussians, in 1/4096. Symbols beyond a table's alphabet are escapes:
+// mixtures of three zero-mean Gaussians, in 1/2048. Symbols beyond a table's alphabet are escapes:
 // coded as kEscape, their value kept apart. One more class, kFlat, is for lanes that hold nothing.
 //
 // A row is 32 symbols, one per lane; two sets of 32 states (u32) take turns row by row, so that a
@@ -19,7 +19,7 @@ inline constexpr int kRansClassMin = -8;
 inline constexpr int kRansClassMax = 20;
 inline constexpr std::uint32_t kRansClasses = kRansClassMax - kRansClassMin + 2;  // with kFlat
 inline constexpr std::uint32_t kFlat = kRansClasses - 1;
-inline constexpr unsigned kRansBits = 12;
+inline constexpr unsigned kRansBits = 11;
 inline constexpr std::uint32_t kRansTotal = 1U << kRansBits;
 inline constexpr std::uint32_t kRansLow = 1U << 16;  // states are at least this between steps
 inline constexpr std::uint32_t kRansLanes = 32;

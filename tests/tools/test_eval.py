@@ -67,6 +67,28 @@ class Eval(unittest.TestCase):
         self.assertGreater(rows["untouched"]["digits_percent"], 0)
         self.assertAlmostEqual(rows["q8"]["saved_percent"], 46.9, delta=0.5)
 
+    def test_what_lossless_codecs_save(self):
+        rows = self.rows("eval", "lossless", "--context", "600")
+        self.assertEqual(list(rows), ["zstd", "lz4", "split-zstd"])
+        for row in rows.values():
+            # K and V have as many bytes; a chunk's header and sizes belong to neither.
+            halves = (row["saved_k_percent"] + row["saved_v_percent"]) / 2
+            self.assertLess(row["saved_percent"], halves)
+            self.assertGreater(row["saved_percent"], halves - 0.1)
+        self.assertGreater(rows["zstd"]["saved_percent"], rows["lz4"]["saved_percent"] + 2)
+        for half in ("saved_k_percent", "saved_v_percent"):
+            self.assertGreater(rows["split-zstd"][half], rows["zstd"][half] + 2)
+            self.assertLess(rows["split-zstd"][half], 30)
+        # The two full chunks of a layer are those that an eviction encodes.
+        evicted = self.rows("eval", "kl", "--codec", "zstd,split-zstd", *SHORT)
+        for codec, row in evicted.items():
+            self.assertAlmostEqual(row["saved_percent"], rows[codec]["saved_percent"], delta=0.1)
+        for flags, problem in ((["--codec", "q8"], "zstd, lz4, split-zstd"),
+                               (["--context", "100"], "full chunk")):
+            refused = mzcache("eval", "lossless", "-m", MODEL, "-f", self.text, *flags)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(problem, refused.stderr)
+
     def test_perplexity(self):
         result = mzcache("eval", "perplexity", "-m", MODEL, "-f", self.text, "--context", "256",
                          "--windows", "2", "--json")

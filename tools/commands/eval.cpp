@@ -379,6 +379,7 @@ void add_eval(CommandLine& app, Commands& commands) {
       "Example:\n  mzcache eval kl -m models/SmolLM2-135M-Instruct.Q4_1.gguf -f texts/prose.txt");
   add_eval_kl(group, commands);
   add_eval_lookup(group, commands);
+  add_eval_lossless(group, commands);
   add_eval_swap(group, commands);
   add_eval_perplexity(group, commands);
 }

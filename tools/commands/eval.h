@@ -45,5 +45,6 @@ void prefill(Client& client, Session session, const std::vector<Token>& tokens);
 void add_eval_codecs(CommandLine& command, EvalOptions& options, const char* codecs);
 
 void add_eval_lookup(CommandLine& group, Commands& commands);
+void add_eval_lossless(CommandLine& group, Commands& commands);
 
 }  // namespace mzcache::tools
