@@ -49,9 +49,9 @@ THREADED = ("src/actors/threaded_dispatcher.cpp", "src/actors/prompt_thread.cpp"
 # Commands whose source an embedder could have written, with what they share; and those that measure
 # or build the inside and may look at it.
 PUBLIC_TOOLS = re.compile(
-    r"^tools/(commands/(run|chat|inspect|tokenize|logits|devices|profile|plan|eval(_[a-z]+)?|command)\.(cpp|h)"
+    r"^tools/(commands/(run|chat|inspect|tokenize|logits|devices|profile|plan|eval(_(?!lossless)[a-z]+)?|command)\.(cpp|h)"
     r"|[a-z_]+\.(cpp|h))$")
-ROOM_TOOLS = re.compile(r"^tools/(commands/(bench(_[a-z]+)?|machine_probe|synth|simulate(_[a-z]+)?|trace)\.(cpp|h)|commands/ttft/[a-z_]+\.(cpp|h)|synth/.*)$")
+ROOM_TOOLS = re.compile(r"^tools/(commands/(bench(_[a-z]+)?|machine_probe|eval_lossless|synth|simulate(_[a-z]+)?|trace)\.(cpp|h)|commands/ttft/[a-z_]+\.(cpp|h)|synth/.*)$")
 
 
 def room_of(header):
