@@ -293,7 +293,8 @@ void Rig::write_chunks(Profile& profile) {
   }
   const Result<Tally> written = round(units.size(), [&] {
     for (const UnitId unit : units) {
-      write_.send(actors::WriteChunk{unit, {}, 0, *chunks_[unit].stored_at, slots_->file_bytes()});
+      write_.send(
+          actors::WriteChunk{unit, {}, 0, *chunks_[unit].stored_at, slots_->file_bytes(), {}});
     }
   });
   if (!written || written->error.code != ErrorCode::kOk) return;
