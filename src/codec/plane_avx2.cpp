@@ -22,26 +22,21 @@ inline int least_of(__m256i values) {
 #include "codec/plane_clamp.inl"
 #include "codec/plane_transpose.inl"
 
-inline int count_equal(const __m256i (&offsets)[2], int value) {
-  const __m256i wanted = _mm256_set1_epi8(static_cast<char>(value));
-  int count = 0;
-  for (const __m256i half : offsets) {
-    const int equal = _mm256_movemask_epi8(_mm256_cmpeq_epi8(half, wanted));
-    count += __builtin_popcount(static_cast<unsigned>(equal));
-  }
-  return count;
-}
-
 // A block as bytes above `base`.
 struct ByteBlock {
   __m256i offsets[2];
   int base;
 
-  EndCounts counts(int least, int most) const {
-    const int range = most - least;
-    return {count_equal(offsets, 0), count_equal(offsets, 1), count_equal(offsets, range - 1),
-            count_equal(offsets, range)};
+  int equal(int offset) const {
+    const __m256i wanted = _mm256_set1_epi8(static_cast<char>(offset));
+    int count = 0;
+    for (const __m256i half : offsets) {
+      const int matches = _mm256_movemask_epi8(_mm256_cmpeq_epi8(half, wanted));
+      count += __builtin_popcount(static_cast<unsigned>(matches));
+    }
+    return count;
   }
+  EndCounts counts(int least, int most) const { return byte_counts(*this, most - least); }
   void limit(int least, int most) {
     const __m256i up = _mm256_set1_epi8(static_cast<char>(least - base));
     const __m256i largest = _mm256_set1_epi8(static_cast<char>(most - least));

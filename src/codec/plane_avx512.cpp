@@ -20,21 +20,16 @@ inline int least_of(__m512i values) {
 #include "codec/plane_clamp.inl"
 #include "codec/plane_transpose.inl"
 
-inline int count_equal(__m512i offsets, int value) {
-  return __builtin_popcountll(
-      _mm512_cmpeq_epi8_mask(offsets, _mm512_set1_epi8(static_cast<char>(value))));
-}
-
 // A block as bytes above `base`.
 struct ByteBlock {
   __m512i offsets;
   int base;
 
-  EndCounts counts(int least, int most) const {
-    const int range = most - least;
-    return {count_equal(offsets, 0), count_equal(offsets, 1), count_equal(offsets, range - 1),
-            count_equal(offsets, range)};
+  int equal(int offset) const {
+    return __builtin_popcountll(
+        _mm512_cmpeq_epi8_mask(offsets, _mm512_set1_epi8(static_cast<char>(offset))));
   }
+  EndCounts counts(int least, int most) const { return byte_counts(*this, most - least); }
   void limit(int least, int most) {
     const __m512i up = _mm512_set1_epi8(static_cast<char>(least - base));
     const __m512i largest = _mm512_set1_epi8(static_cast<char>(most - least));

@@ -14,6 +14,12 @@ struct EndCounts {
   int most = 0;
 };
 
+// Of a block of bytes above the least symbol: equal(offset) counts those that are so much above.
+template <class Block>
+inline EndCounts byte_counts(const Block& block, int range) {
+  return {block.equal(0), block.equal(1), block.equal(range - 1), block.equal(range)};
+}
+
 // A way to narrow a range, as one number so that the least is the cheapest: what it costs, by how
 // much the least symbol moves, by how much the most. Ends give way at the most first.
 inline int trim(int cost, int least_by, int most_by) {

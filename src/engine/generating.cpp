@@ -151,7 +151,9 @@ void Generating::send_slice() {
   message.slice.embedding_rows =
       rows_.rows(std::span<const Token>(context.tokens).subspan(first_, count_));
   message.slice.logit_rows = wanted_rows_;
-  message.slice.encoded = state_.residency.chunks_in_place(context.id, first_);
+  if (state_.options.compressed_attention) {
+    message.slice.encoded = state_.residency.chunks_in_place(context.id, first_);
+  }
   message.slice.undisturbed = !state_.options.separate_launches;
   for (std::uint32_t layer = 0; layer < state_.model.layers; ++layer) {
     message.weights_ready.push_back(state_.residency.weights_ready(layer));

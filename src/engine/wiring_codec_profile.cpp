@@ -14,10 +14,6 @@
 namespace mzcache::engine {
 namespace {
 
-// Of a chunk's tokens one in so many counts: enough for means and spreads, and next to nothing
-// beside computing them.
-constexpr std::uint32_t kTokensEvery = 8;
-
 Result<void> save(const std::string& path, const codec::KvProfile& profile) {
   const auto failed = [&](const char* what) -> Result<void> {
     return Error{ErrorCode::kIo, 0, "codec profile " + path, what};
@@ -35,22 +31,6 @@ Result<void> save(const std::string& path, const codec::KvProfile& profile) {
   std::filesystem::rename(beside, path, error);
   if (error) return failed("cannot be put in its place");
   return {};
-}
-
-using ProfiledCodecs = std::vector<const codec::ProfiledCodec*>;
-
-ProfiledCodecs profiled_codecs(const actors::TierCodecs& codecs) {
-  ProfiledCodecs profiled;
-  for (const actors::KvCodec* const codec : {codecs.memory, codecs.storage}) {
-    const auto* const wants = dynamic_cast<const codec::ProfiledCodec*>(codec);
-    if (wants != nullptr && wants->wants_profile()) profiled.push_back(wants);
-  }
-  return profiled;
-}
-
-void adopt(const ProfiledCodecs& codecs, codec::KvProfile profile) {
-  const auto shared = std::make_shared<const codec::KvProfile>(std::move(profile));
-  for (const codec::ProfiledCodec* const codec : codecs) codec->adopt(shared);
 }
 
 class CodecProfileWatch final : public SliceObserver {
@@ -78,7 +58,7 @@ class CodecProfileWatch final : public SliceObserver {
         const actors::UnitId unit = actors::kv_unit(context, layer, chunk);
         memory_.begin_host_access(unit);
         builder_.add_chunk(shape_.view<const std::byte>(unit, chunk_tokens, memory_.bytes(unit)),
-                           kTokensEvery);
+                           kCodecProfileTokensEvery);
         memory_.end_host_access(unit);
       }
     }
@@ -147,6 +127,20 @@ Result<codec::KvProfile> load_codec_profile(const std::string& path,
     return Error{ErrorCode::kBadFormat, 0, "codec profile " + path, "of another model"};
   }
   return profile;
+}
+
+ProfiledCodecs profiled_codecs(const actors::TierCodecs& codecs) {
+  ProfiledCodecs profiled;
+  for (const actors::KvCodec* const codec : {codecs.memory, codecs.storage}) {
+    const auto* const wants = dynamic_cast<const codec::ProfiledCodec*>(codec);
+    if (wants != nullptr && wants->wants_profile()) profiled.push_back(wants);
+  }
+  return profiled;
+}
+
+void adopt(const ProfiledCodecs& codecs, codec::KvProfile profile) {
+  const auto shared = std::make_shared<const codec::KvProfile>(std::move(profile));
+  for (const codec::ProfiledCodec* const codec : codecs) codec->adopt(shared);
 }
 
 std::unique_ptr<SliceObserver> watch_for_codec_profile(const actors::TierCodecs& codecs,

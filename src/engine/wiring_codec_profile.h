@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "actors/kv_shape.h"
 #include "actors/model_description.h"
@@ -15,6 +16,14 @@ namespace mzcache::engine {
 
 // Tokens after which a profile is frozen.
 inline constexpr std::uint32_t kCodecProfileTokens = 4096;
+// Of a chunk's tokens one in so many counts: enough for means and spreads, and next to nothing
+// beside computing them.
+inline constexpr std::uint32_t kCodecProfileTokensEvery = 8;
+
+// Those of both tiers that want a profile, and have none.
+using ProfiledCodecs = std::vector<const codec::ProfiledCodec*>;
+[[nodiscard]] ProfiledCodecs profiled_codecs(const actors::TierCodecs& codecs);
+void adopt(const ProfiledCodecs& codecs, codec::KvProfile profile);
 
 // Where a model's codec profile is kept; "" where there is no place.
 [[nodiscard]] std::string codec_profile_path(const actors::ModelDescription& model);

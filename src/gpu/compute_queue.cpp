@@ -91,9 +91,6 @@ class OpenClComputeQueue final : public actors::ComputeQueue {
     return gpu::attention_shape(model_, layer, slice_.first_position, slice_.tokens);
   }
   [[nodiscard]] DeviceTensor tensor(std::uint32_t layer, const Operation& operation) const;
-  // Where the kernels find a chunk. `encoded` are the chunks of its layer that lie encoded.
-  [[nodiscard]] std::uint64_t table_entry(actors::UnitId unit, const KernelAddress& address,
-                                          std::span<const actors::EncodedChunk> encoded) const;
   // Where the layer's chunks are now: written to the layer's table where that has changed.
   [[nodiscard]] Result<DeviceChunks> chunks(std::uint32_t layer);
   void embed();
@@ -282,17 +279,6 @@ DeviceTensor OpenClComputeQueue::tensor(std::uint32_t layer, const Operation& op
   return tensor;
 }
 
-std::uint64_t OpenClComputeQueue::table_entry(actors::UnitId unit, const KernelAddress& address,
-                                              std::span<const actors::EncodedChunk> encoded) const {
-  const auto found =
-      std::ranges::lower_bound(encoded, unit.chunk, {}, &actors::EncodedChunk::chunk);
-  if (found != encoded.end() && found->chunk == unit.chunk) {
-    return reinterpret_cast<std::uint64_t>(found->bytes.data()) | kEncodedTag;
-  }
-  if (address.pointer != nullptr) return reinterpret_cast<std::uint64_t>(address.pointer);
-  return address.offset;
-}
-
 Result<DeviceChunks> OpenClComputeQueue::chunks(std::uint32_t layer) {
   const AttentionShape shape = attention_shape(model_.layer[layer]);
   const std::uint32_t end = chunks_of(slice_.first_position + slice_.tokens);
@@ -303,9 +289,10 @@ Result<DeviceChunks> OpenClComputeQueue::chunks(std::uint32_t layer) {
   chunks.encoded = !encoded.empty();
   bool changed = false;
   for (std::uint32_t chunk = shape.first_chunk; chunk < end; ++chunk) {
-    const actors::UnitId unit = actors::kv_unit(slice_.context, layer, chunk);
-    chunks.base = memory_.address(unit);
-    const std::uint64_t entry = table_entry(unit, chunks.base, {encoded.begin(), encoded.end()});
+    chunks.base = memory_.address(actors::kv_unit(slice_.context, layer, chunk));
+    const auto found = std::ranges::lower_bound(encoded, chunk, {}, &actors::EncodedChunk::chunk);
+    const bool in_place = found != encoded.end() && found->chunk == chunk;
+    const std::uint64_t entry = in_place ? table_entry(found->bytes) : table_entry(chunks.base);
     changed |= std::exchange(tables_host_[first + chunk], entry) != entry;
   }
   if (changed) {

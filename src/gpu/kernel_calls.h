@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "gpu/attention_shape.h"
@@ -30,6 +31,15 @@ struct DeviceTensor {
 // In a chunk table of the CPU set: attention decodes this chunk as it reads it. Addresses of
 // chunks, encoded or not, are even.
 inline constexpr std::uint64_t kEncodedTag = 1;
+
+// Entries of a chunk table: of a chunk that is resident, and of one that lies encoded.
+[[nodiscard]] inline std::uint64_t table_entry(const KernelAddress& address) noexcept {
+  return address.pointer != nullptr ? reinterpret_cast<std::uint64_t>(address.pointer)
+                                    : address.offset;
+}
+[[nodiscard]] inline std::uint64_t table_entry(std::span<const std::byte> encoded) noexcept {
+  return reinterpret_cast<std::uint64_t>(encoded.data()) | kEncodedTag;
+}
 
 // The chunks of one layer of one context.
 struct DeviceChunks {

@@ -78,9 +78,7 @@ Result<void> SimCodec::decode(std::span<const std::byte> encoded,
     return Error{ErrorCode::kBadFormat, 0, "decode", "of another codec, or of other tokens"};
   }
   for (std::uint32_t token = 0; token < chunk.token_count; ++token) {
-    std::uint64_t seed = 0;
-    std::memcpy(&seed, encoded.data() + 8 + token * encoded_row(row), 8);
-    write_row(chunk.bytes.subspan(token * row, row), seed);
+    write_row(chunk.bytes.subspan(token * row, row), seed_at(encoded, encoded_row(row), token));
   }
   return {};
 }
@@ -95,9 +93,12 @@ std::span<const std::byte> SimCodec::in_place(std::span<const std::byte> encoded
 std::uint64_t SimCodec::encoded_seed(std::span<const std::byte> encoded,
                                      const actors::ChunkLayout& layout,
                                      std::uint32_t token) noexcept {
-  std::uint64_t seed = 0;
-  std::memcpy(&seed, encoded.data() + 8 + token * encoded_row_in_memory(row_bytes(layout)), 8);
-  return seed;
+  return seed_at(encoded, encoded_row_in_memory(row_bytes(layout)), token);
+}
+
+std::uint64_t SimCodec::seed_at(std::span<const std::byte> encoded, std::uint64_t row_left,
+                                std::uint32_t token) noexcept {
+  return row_seed(encoded.subspan(8 + token * row_left, kSeedBytes));
 }
 
 }  // namespace mzcache::sim

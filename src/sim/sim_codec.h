@@ -44,6 +44,9 @@ class SimCodec final : public actors::KvCodec {
   // What is left of a row.
   [[nodiscard]] std::uint64_t encoded_row(std::uint64_t row) const noexcept;
   [[nodiscard]] static std::uint64_t encoded_row_in_memory(std::uint64_t row) noexcept;
+  // Of a token, where rows of so many bytes are left.
+  [[nodiscard]] static std::uint64_t seed_at(std::span<const std::byte> encoded,
+                                             std::uint64_t row_left, std::uint32_t token) noexcept;
   // The first word: how many tokens, and whose they are.
   [[nodiscard]] std::uint64_t mark(std::uint64_t tokens) const noexcept {
     return tokens | static_cast<std::uint64_t>(tier_) << 32;

@@ -22,6 +22,12 @@ std::span<std::byte> row_of(std::span<std::byte> chunk, const actors::ChunkLayou
 
 }  // namespace
 
+std::uint64_t kv_bytes_read(const actors::ModelDescription& model, std::uint32_t layer,
+                            std::uint32_t position) {
+  const std::uint32_t first = model.layer[layer].first_visible(position) / model.chunk_tokens;
+  return model.chunk_bytes() * (position / model.chunk_tokens + 1 - first);
+}
+
 Result<void> SimCompute::begin_slice(const actors::ComputeSlice& slice) {
   if (!queue_.empty()) memory_.violate("a slice began while the queue was busy");
   slice_ = slice;
@@ -70,10 +76,7 @@ Nanoseconds SimCompute::stage_time(std::uint32_t layer, actors::LayerStage stage
     return measured ? measured_time(static_cast<double>(weights) * measured->project_s_per_byte, 0)
                     : time_of(weights / 3, 0, 0.3);
   }
-  const std::uint64_t kv =
-      model_.chunk_bytes() *
-      (slice_.first_position / model_.chunk_tokens + 1 -
-       model_.layer[layer].first_visible(slice_.first_position) / model_.chunk_tokens);
+  const std::uint64_t kv = kv_bytes_read(model_, layer, slice_.first_position);
   return measured ? measured_time(static_cast<double>(weights) * measured->attend_s_per_byte, kv)
                   : time_of(weights * 2 / 3, kv, 0.7);
 }

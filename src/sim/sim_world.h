@@ -27,6 +27,10 @@ struct DeviceTimes {
   actors::Nanoseconds launch{0};
 };
 
+// Bytes of KV that a slice reads in a layer from `position` on, in whole chunks.
+[[nodiscard]] std::uint64_t kv_bytes_read(const actors::ModelDescription& model,
+                                          std::uint32_t layer, std::uint32_t position);
+
 // How fast the simulated devices are, and how often they fail. Probabilities per operation.
 struct MachineOptions {
   double read_bytes_per_s = 2e9;

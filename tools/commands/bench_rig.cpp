@@ -192,15 +192,9 @@ std::vector<std::uint64_t> ComputeRig::table(std::uint32_t encoded) const {
   const actors::ChunkLayout layout = model_.chunk_layout();
   std::vector<std::uint64_t> entries;
   for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
-    const gpu::KernelAddress address = memory_->address(actors::kv_unit(0, 0, chunk));
-    if (chunk < encoded) {
-      const auto bytes = codec.in_place(encoded_[chunk], layout, layout.tokens);
-      entries.push_back(reinterpret_cast<std::uint64_t>(bytes.data()) | gpu::kEncodedTag);
-    } else if (address.pointer != nullptr) {
-      entries.push_back(reinterpret_cast<std::uint64_t>(address.pointer));
-    } else {
-      entries.push_back(address.offset);
-    }
+    entries.push_back(chunk < encoded
+                          ? gpu::table_entry(codec.in_place(encoded_[chunk], layout, layout.tokens))
+                          : gpu::table_entry(memory_->address(actors::kv_unit(0, 0, chunk))));
   }
   return entries;
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "actors/threaded_dispatcher.h"
-#include "codec/registry.h"
 #include "commands/median.h"
 #include "commands/ttft/alone.h"
 #include "commands/ttft/engine.h"
@@ -62,9 +61,8 @@ Missing from_file(const Missing& missing, FileId file) {
 // Bytes of KV that a slice behind so many tokens reads.
 std::uint64_t kv_bytes(const actors::ModelDescription& model, std::uint32_t tokens) {
   std::uint64_t bytes = 0;
-  for (const auto& layer : model.layer) {
-    const std::uint32_t chunks = tokens / model.chunk_tokens + 1;
-    bytes += (chunks - layer.first_visible(tokens) / model.chunk_tokens) * model.chunk_bytes();
+  for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+    bytes += sim::kv_bytes_read(model, layer, tokens);
   }
   return bytes;
 }
@@ -129,7 +127,7 @@ class Probe {
       : prompt_tokens_(prompt_tokens),
         huge_(config.memory.huge_pages),
         engine_(config, file),
-        codec_(value_or_throw(codec::make_codec(config.memory.codec))),
+        codec_(*engine_.wiring().codecs().memory),
         alone_(config, engine_.wiring().files(), engine_.wiring().codecs(), engine_.shape()) {}
 
   [[nodiscard]] MachineProbe run(std::uint32_t context_tokens) {
@@ -329,9 +327,9 @@ class Probe {
     RandomKv draw(recorded_statistics(), shape, 1);
     const actors::UnitId unit = actors::kv_unit(0, 0, 0);
     draw.fill(shape.view<std::byte>(unit, shape.layout.tokens, raw));
-    encoded_.resize(codec_->bound(shape.layout, shape.layout.tokens));
-    scratch_.resize(codec_->scratch_bytes(shape.layout));
-    encoded_.resize(value_or_throw(codec_->encode(
+    encoded_.resize(codec_.bound(shape.layout, shape.layout.tokens));
+    scratch_.resize(codec_.scratch_bytes(shape.layout));
+    encoded_.resize(value_or_throw(codec_.encode(
         shape.view<const std::byte>(unit, shape.layout.tokens, raw), encoded_, scratch_)));
   }
   // As many chunks as fit, one behind the other.
@@ -342,7 +340,7 @@ class Probe {
     for (; at + chunk <= ring_.bytes(); at += chunk) {
       const auto view = shape.view<std::byte>(actors::kv_unit(0, 0, 0), shape.layout.tokens,
                                               std::span(ring_.data() + at, chunk));
-      if (Result<void> decoded = codec_->decode(encoded_, view, scratch_); !decoded) {
+      if (Result<void> decoded = codec_.decode(encoded_, view, scratch_); !decoded) {
         throw Exception(std::move(decoded.error()));
       }
     }
@@ -352,7 +350,7 @@ class Probe {
   const std::uint32_t prompt_tokens_;
   const bool huge_;
   TtftEngine engine_;
-  std::shared_ptr<const actors::KvCodec> codec_;
+  const actors::KvCodec& codec_;
   StagesAlone alone_;
   MachineProbe probe_;
   double device_s_ = 0;  // of the deep slice, nothing beside it

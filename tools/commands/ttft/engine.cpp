@@ -14,6 +14,7 @@
 #include "commands/ttft/kv_statistics.h"
 #include "engine/gguf.h"
 #include "engine/milliseconds.h"
+#include "engine/wiring_codec_profile.h"
 
 namespace mzcache::tools {
 namespace {
@@ -23,8 +24,6 @@ using actors::UnitId;
 // Positions beyond the context: the question and the answer.
 constexpr std::uint32_t kRoomTokens = 1024;
 constexpr std::uint64_t kSeed = 1;
-// As many as a runtime looks at.
-constexpr std::uint32_t kProfileTokensEvery = 8;
 
 void check(const Error& error) {
   if (error.code != ErrorCode::kOk) throw Exception(error);
@@ -166,16 +165,13 @@ void TtftEngine::plant(std::uint32_t tokens) {
 // Of what was drawn, as if it had been computed: a real model's profile would be of other values.
 // Every channel is looked at alike.
 void TtftEngine::give_codec_profile() {
-  std::vector<const codec::ProfiledCodec*> wanting;
-  for (const actors::KvCodec* const codec : {wiring_->codecs().memory, wiring_->codecs().storage}) {
-    const auto* const profiled = dynamic_cast<const codec::ProfiledCodec*>(codec);
-    if (profiled != nullptr && profiled->wants_profile()) wanting.push_back(profiled);
-  }
+  const engine::ProfiledCodecs wanting = engine::profiled_codecs(wiring_->codecs());
   if (wanting.empty()) return;
   const actors::ModelDescription& model = wiring_->model();
   codec::ProfileBuilder builder(shape_.layout, model.layers);
   each_chunk([&](const actors::ChunkView& chunk) {
-    if (chunk.token_count == shape_.layout.tokens) builder.add_chunk(chunk, kProfileTokensEvery);
+    if (chunk.token_count == shape_.layout.tokens)
+      builder.add_chunk(chunk, engine::kCodecProfileTokensEvery);
   });
   const std::vector<float> energy(std::size_t{model.heads} * model.head_dim, 1.0F);
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
@@ -183,8 +179,7 @@ void TtftEngine::give_codec_profile() {
   }
   Result<codec::KvProfile> built = builder.build(model.identity);
   if (!built) return;  // no whole chunk in some layer
-  const auto profile = std::make_shared<const codec::KvProfile>(std::move(*built));
-  for (const codec::ProfiledCodec* const codec : wanting) codec->adopt(profile);
+  engine::adopt(wanting, std::move(*built));
 }
 
 void TtftEngine::compute(std::vector<Token> tokens) {
