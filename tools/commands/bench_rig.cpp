@@ -191,6 +191,7 @@ std::vector<std::uint64_t> ComputeRig::table(std::uint32_t encoded) const {
   const codec::Q8Codec codec;
   const actors::ChunkLayout layout = model_.chunk_layout();
   std::vector<std::uint64_t> entries;
+  entries.reserve(chunks_);
   for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) {
     entries.push_back(chunk < encoded
                           ? gpu::table_entry(codec.in_place(encoded_[chunk], layout, layout.tokens))
